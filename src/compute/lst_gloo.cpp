@@ -150,7 +150,7 @@ struct Inbox {
 
 // Sends and receipts, and no collective of the process group: those pass through its worker threads, which costs more
 // than so short a message; and a failure here has a rank.
-struct Gloo final : lst::Wire {
+struct Gloo {
     const int rank, n;
     const milliseconds timeout;
     c10::intrusive_ptr<c10d::Store> store;
@@ -189,13 +189,13 @@ struct Gloo final : lst::Wire {
             throw lst::Lost(with, first_sentence(e.what()));
         }
     }
-    void meet(const lst::Stop &stop) override;
+    void meet(const lst::Stop &stop);
     template <class F> void swap(F &&for_rank, int64_t size, char *all, int64_t stride);
-    void gather(const void *mine, int64_t size, char *all, int64_t stride) override {
+    void gather(const void *mine, int64_t size, char *all, int64_t stride) {
         std::memcpy(all + rank * stride, mine, (size_t)size);
         swap([&](int) { return mine; }, size, all, stride);
     }
-    void tell(void *data, int64_t size) override;
+    void tell(void *data, int64_t size);
 };
 
 bool Gloo::is_there(const std::string &what, int other) {
@@ -354,44 +354,12 @@ void Gloo::tell(void *data, int64_t size) {
 
 } // namespace
 
-namespace {
-
-template <class F> int tell_of(lst_lost *lost, F &&exchange) noexcept {
-    const auto say = [&](int rank, const char *why, int code) {
-        lost->rank = rank;
-        snprintf(lost->why, sizeof lost->why, "%s", why);
-        return code;
-    };
-    try {
-        exchange();
-        return LST_OK;
-    } catch (const lst::Lost &e) {
-        return say(e.rank, e.what(), LST_E_BACKEND);
-    } catch (const lst::Error &e) {
-        return say(-1, e.what(), e.code);
-    } catch (const std::exception &e) {
-        return say(-1, e.what(), LST_E_BACKEND);
-    }
-}
-
-} // namespace
-
 extern "C" int lst_gloo_join(lst_wire *out, const lst_gloo_options *opt) {
     return lst::guard([&] {
         try {
-            out->self = new Gloo(*opt);
+            *out = lst::wire_of(new Gloo(*opt));
         } catch (const lst::Lost &e) {
             throw lst::Error(LST_E_BACKEND, e.what());
         }
-        out->meet = [](void *self, bool (*stop)(void *), void *ud, lst_lost *lost) {
-            return tell_of(lost, [&] { static_cast<Gloo *>(self)->meet({stop, ud}); });
-        };
-        out->gather = [](void *self, const void *mine, int64_t size, char *all, int64_t stride, lst_lost *lost) {
-            return tell_of(lost, [&] { static_cast<Gloo *>(self)->gather(mine, size, all, stride); });
-        };
-        out->tell = [](void *self, void *data, int64_t size, lst_lost *lost) {
-            return tell_of(lost, [&] { static_cast<Gloo *>(self)->tell(data, size); });
-        };
-        out->close = [](void *self) { delete static_cast<Gloo *>(self); };
     });
 }

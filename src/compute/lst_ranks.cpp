@@ -3,37 +3,9 @@
 #include <algorithm>
 #include <chrono>
 
-namespace {
-
-// The wire of a library.
-struct Given final : lst::Wire {
-    const lst_wire of;
-    explicit Given(const lst_wire &wire) : of(wire) {}
-    ~Given() override { of.close(of.self); }
-    static void must(int code, const lst_lost &lost) {
-        if (code && lost.rank >= 0) throw lst::Lost(lost.rank, lost.why);
-        if (code) throw lst::Error(code, lost.why);
-    }
-    void meet(const lst::Stop &stop) override {
-        lst_lost lost;
-        must(of.meet(of.self, stop.ask, stop.ud, &lost), lost);
-    }
-    void gather(const void *mine, int64_t size, char *all, int64_t stride) override {
-        lst_lost lost;
-        must(of.gather(of.self, mine, size, all, stride, &lost), lost);
-    }
-    void tell(void *data, int64_t size) override {
-        lst_lost lost;
-        must(of.tell(of.self, data, size, &lost), lost);
-    }
-};
-
-} // namespace
-
 lst_ranks::lst_ranks(const lst_ranks_options &o) : rank(o.rank), n(o.n) {
     try {
-        if (o.wire) wire = std::make_unique<Given>(*o.wire);
-        else wire = lst::wire_in_memory(o);
+        wire = o.wire ? *o.wire : lst::wire_in_memory(o);
     } catch (const lst::Lost &e) {
         throw lst::Error(LST_E_BACKEND, e.what());
     }
@@ -47,37 +19,40 @@ template <class F> void lst_ranks::timed(F &&exchange) {
                                             "the conversation)");
     if (lost >= 0) throw lst::Error(LST_E_BACKEND, lst::rank_name(lost, n) + " is gone");
     const clock::time_point from = clock::now();
-    try {
-        exchange();
-    } catch (const lst::Lost &e) {
-        lost = e.rank;
-        throw lst::Error(LST_E_BACKEND, lst::rank_name(lost, n) + " does not answer: " + e.what());
+    lst_lost failed;
+    const int code = exchange(&failed);
+    if (code && failed.rank >= 0) {
+        lost = failed.rank;
+        throw lst::Error(LST_E_BACKEND, lst::rank_name(lost, n) + " does not answer: " + failed.why);
     }
+    if (code) throw lst::Error(code, failed.why);
     us += std::chrono::duration<double, std::micro>(clock::now() - from).count();
 }
 
 void lst_ranks::meet(const lst::Stop &stop) {
-    timed([&] {
-        try {
-            wire->meet(stop);
-        } catch (const lst::Error &) { // cancelled: the others go on to meet
-            lost = rank;
-            throw;
-        }
+    timed([&](lst_lost *failed) {
+        const int code = wire.meet(wire.self, stop.ask, stop.ud, failed);
+        if (code && failed->rank < 0) lost = rank; // cancelled: the others go on to meet
+        return code;
     });
 }
 
 void lst_ranks::gather(const void *mine, int64_t size, void *all) {
-    timed([&] {
-        for (int64_t at = 0; at < size; at += LST_PIECE)
-            wire->gather((const char *)mine + at, std::min<int64_t>(LST_PIECE, size - at), (char *)all + at, size);
+    timed([&](lst_lost *failed) {
+        int code = LST_OK;
+        for (int64_t at = 0; at < size && !code; at += LST_PIECE)
+            code = wire.gather(wire.self, (const char *)mine + at, std::min<int64_t>(LST_PIECE, size - at),
+                               (char *)all + at, size, failed);
+        return code;
     });
 }
 
 void lst_ranks::tell(void *data, int64_t size) {
-    timed([&] {
-        for (int64_t at = 0; at < size; at += LST_PIECE)
-            wire->tell((char *)data + at, std::min<int64_t>(LST_PIECE, size - at));
+    timed([&](lst_lost *failed) {
+        int code = LST_OK;
+        for (int64_t at = 0; at < size && !code; at += LST_PIECE)
+            code = wire.tell(wire.self, (char *)data + at, std::min<int64_t>(LST_PIECE, size - at), failed);
+        return code;
     });
 }
 

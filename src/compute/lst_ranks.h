@@ -7,7 +7,7 @@
 namespace lst {
 
 // Returns when all ranks have connected; throws Lost or Error.
-std::unique_ptr<Wire> wire_in_memory(const lst_ranks_options &opt);
+lst_wire wire_in_memory(const lst_ranks_options &opt);
 
 // A KV cache that may have only a part of the vocabulary's logits.
 struct PartKvCache : KvCache {
@@ -35,6 +35,7 @@ struct lst_ranks {
     double us = 0; // time in exchanges so far
 
     explicit lst_ranks(const lst_ranks_options &opt);
+    ~lst_ranks() { wire.close(wire.self); }
     lst_ranks(const lst_ranks &) = delete;
     void meet(const lst::Stop &stop);
     // Gathers `size` bytes of each rank into all ([n][size]), on every rank.
@@ -43,6 +44,6 @@ struct lst_ranks {
     void tell(void *data, int64_t size);
 
   private:
-    std::unique_ptr<lst::Wire> wire;
+    lst_wire wire;
     template <class F> void timed(F &&exchange);
 };

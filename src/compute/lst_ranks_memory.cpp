@@ -33,7 +33,7 @@ struct alignas(64) Slot { // of a rank
     std::atomic<uint32_t> sleepers; // ranks that wait for that
 };
 
-struct Shared final : lst::Wire {
+struct Shared {
     const int rank, n;
     const milliseconds timeout;
     size_t size;
@@ -48,7 +48,7 @@ struct Shared final : lst::Wire {
     uint32_t round = 0;
 
     explicit Shared(const lst_ranks_options &o);
-    ~Shared() override { munmap(memory, size); }
+    ~Shared() { munmap(memory, size); }
     void find(const lst_ranks_options &o);
     Slot &slot(int r) const { return reinterpret_cast<Slot *>(memory)[r]; }
     // Rounds take turns in two places: before a rank writes in one of them again, all have read it.
@@ -79,14 +79,14 @@ struct Shared final : lst::Wire {
         own.round.store(round);
         if (own.sleepers.load()) syscall(SYS_futex, &own.round, FUTEX_WAKE, INT32_MAX, nullptr, nullptr, 0);
     }
-    void meet(const lst::Stop &stop) override {
+    void meet(const lst::Stop &stop) {
         wait_for_all(&stop);
         round++;
         given();
         wait_for_all(&stop);
     }
-    void gather(const void *mine, int64_t size, char *all, int64_t stride) override;
-    void tell(void *data, int64_t size) override;
+    void gather(const void *mine, int64_t size, char *all, int64_t stride);
+    void tell(void *data, int64_t size);
 };
 
 Shared::Shared(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_ms), process((size_t)o.n) {
@@ -163,6 +163,6 @@ void Shared::tell(void *data, int64_t size) {
 
 } // namespace
 
-std::unique_ptr<lst::Wire> lst::wire_in_memory(const lst_ranks_options &opt) {
-    return std::make_unique<Shared>(opt);
+lst_wire lst::wire_in_memory(const lst_ranks_options &opt) {
+    return wire_of(new Shared(opt));
 }

@@ -16,14 +16,17 @@ const Arithmetic arithmetics[] = {
     {"bf16", "bf16 weights and inputs", LSK_ARITH_BF16, LSK_ARITH_BF16, "bf16"},
 };
 
+bool rounds(const Arithmetic &a) { // to integers
+    return a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16;
+}
+
 // auto: i8 where integer dot products make it the fastest (its perplexity on the default model is within 0.3% of f32's,
 // tests/bench/results), else f32, which loaded() changes to bf16 for weights of bf16.
 const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integers) {
     if (dtype == "auto") dtype = can_integers && fast_integers ? "i8" : "f32";
     for (const Arithmetic &a : arithmetics)
         if (dtype == a.dtype) {
-            if ((a.usual == LSK_ARITH_I8 || a.usual == LSK_ARITH_I16) &&
-                !can_integers) // a group of 32 stays in one head
+            if (rounds(a) && !can_integers) // a group of 32 stays in one head
                 throw lst::Error(LST_E_ARG, "dtype '" + dtype + "' needs a head size of a multiple of 32; use f32");
             return a;
         }
@@ -32,12 +35,12 @@ const Arithmetic &choose(std::string dtype, bool can_integers, bool fast_integer
 
 } // namespace
 
-const char *lst::cpu::no_level() {
-    static thread_local std::string text;
-    text = std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") + "' is not a CPU level (";
-    for (int i = 0; lsk_level_name(i); i++) text += std::string(i ? ", " : "") + lsk_level_name(i);
-    text += ")";
-    return text.c_str();
+const lsk_table &lst::cpu::pick_kernels() {
+    if (const lsk_table *kernels = lsk_pick()) return *kernels;
+    std::string levels;
+    for (int i = 0; lsk_level_name(i); i++) levels += std::string(i ? ", " : "") + lsk_level_name(i);
+    throw lst::Error(LST_E_ARG, std::string("LOGITSPEC_CPU='") + getenv("LOGITSPEC_CPU") + "' is not a CPU level (" +
+                                    levels + ")");
 }
 
 void Weights::Unmap::operator()(uint8_t *p) const {
@@ -132,8 +135,7 @@ void CpuModel::loaded() {
         throw lst::Error(LST_E_ARG, "dtype '" + asked +
                                         "' needs weights of 2 to 8 bits, which this model does not have: add "
                                         "--weights q8, or choose another dtype");
-    const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
-    if (rounds && !integers) arithmetic = &choose("f32", true, false); // plain weights keep f32
+    if (rounds(*arithmetic) && !integers) arithmetic = &choose("f32", true, false); // plain weights keep f32
     if (asked == "auto" && all_bf16) multiply_bf16();
     kv_bf16 = (asked_kv == "auto" ? std::string(arithmetic->kv) : asked_kv) == "bf16";
 }
@@ -158,8 +160,7 @@ void CpuModel::info(lst_model_info_t *info) const {
              kv_bf16 ? ", bf16 keys and values" : "");
     info->kv_value_bytes = (int32_t)kv_value_bytes();
     snprintf(info->version, sizeof info->version, "logitspec " LS_VERSION);
-    const bool rounds = arithmetic->usual == LSK_ARITH_I8 || arithmetic->usual == LSK_ARITH_I16;
-    if (rounds && !kernels->peak_int)
+    if (rounds(*arithmetic) && !kernels->peak_int)
         snprintf(info->slow, sizeof info->slow,
                  "dtype %s is slow on this CPU, because its level (%s) has no integer dot products; --dtype f32 is "
                  "many times as fast",
@@ -174,8 +175,7 @@ std::unique_ptr<lst_model> lst::make_model(const ls_hparams &hp, const lst_open_
     m->asked_kv = opt.kv;
     if (m->asked_kv != "auto" && m->asked_kv != "f32" && m->asked_kv != "bf16")
         throw lst::Error(LST_E_ARG, "keys and values as '" + m->asked_kv + "' are unknown on a CPU (auto, f32, bf16)");
-    m->kernels = lsk_pick();
-    if (!m->kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
+    m->kernels = &lst::cpu::pick_kernels();
     m->arithmetic = &choose(m->asked, hp.head_dim % 32 == 0, m->kernels->peak_int);
     if (opt.expert_memory && opt.ranks)
         throw lst::Error(LST_E_ARG, "--expert-memory is not supported with ranks: omit it, or the ranks");
@@ -189,8 +189,7 @@ extern "C" uint64_t lst_packed_bytes(int32_t type, int64_t n_out, int64_t n_in, 
     uint64_t bytes = 0;
     lst::guard([&] {
         CpuModel m;
-        m.kernels = lsk_pick();
-        if (!m.kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
+        m.kernels = &lst::cpu::pick_kernels();
         m.arithmetic = &choose(dtype, head_dim % 32 == 0, m.kernels->peak_int);
         const lsk_arith arith = m.packing(lst::Care::usual);
         bytes = lsk_pack_bytes(type, n_out, n_in, arith);
@@ -204,11 +203,8 @@ extern "C" uint64_t lst_packed_bytes(int32_t type, int64_t n_out, int64_t n_in, 
 extern "C" int lst_device(int32_t i, lst_device_info *info) {
     return lst::guard([&] {
         if (i) throw lst::Error(LST_E_ARG, "lst_device: there is no such device");
-        const lsk_table *kernels = lsk_pick();
-        if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
-        snprintf(info->name, sizeof info->name, "%s", kernels->name);
-        info->free_bytes = info->total_bytes = 0;
-        info->multiprocessors = info->shared_kib = 0;
+        *info = {};
+        snprintf(info->name, sizeof info->name, "%s", lst::cpu::pick_kernels().name);
         info->compiled = 1;
         snprintf(info->version, sizeof info->version, "logitspec " LS_VERSION);
     });

@@ -66,11 +66,10 @@ struct CpuModel : lst_model {
     void loaded() override;
     void info(lst_model_info_t *info) const override;
     void multiply_bf16();
-    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) override;
-    std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers, bool leads) override;
 };
 
-const char *no_level(); // the error in LOGITSPEC_CPU if lsk_pick finds no level; valid in the calling thread
+const lsk_table &pick_kernels(); // an Error, if LOGITSPEC_CPU names no level
 
 // ---- building blocks of a forward
 
@@ -248,7 +247,6 @@ struct Block {
 void run_block(CpuKvCache &s, const Block &b);
 
 // ---- between ranks
-int64_t widest(const CpuModel &m, ls_range ls_shard::*of); // of all ranks' parts
 // Gives that many floats of s.mine to the other ranks and gets theirs, one rank's after another, in s.theirs. Every
 // thread calls it and sees whether it failed.
 bool exchange(CpuKvCache &s, Team &team, int64_t floats);
@@ -259,7 +257,7 @@ bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int
             int part_of_time, F &&row) {
     const CpuModel &m = *s.m;
     if (!m.ranks) return true;
-    const int64_t of_each = rows * widest(m, of) * scale, width = (m.parts.back().*of).to * scale;
+    const int64_t of_each = rows * m.widest(of) * scale, width = (m.parts.back().*of).to * scale;
     if (!exchange(s, team, of_each)) return false;
     team.each(part_of_time, [&](int t, int n) {
         const ls_range r = ls_share(rows, t, n);

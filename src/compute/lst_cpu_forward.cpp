@@ -333,13 +333,26 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     });
 }
 
-} // namespace
-
-int64_t lst::cpu::widest(const CpuModel &m, ls_range ls_shard::*of) {
-    int32_t n = 0;
-    for (const ls_shard &part : m.parts) n = std::max(n, ls_range_size(part.*of));
-    return n;
+// Makes room for the logits of a block's rows behind those that stay: of the tree's earlier rows, and of the last
+// committed row.
+void make_logit_rows(CpuKvCache &s, const Block &b) {
+    const int32_t end = s.first_slot + b.first + (b.head_row < 0 ? b.n : 1);
+    const bool in_the_way = s.last_slot >= s.first_slot + b.first && s.last_slot < end; // of a tree that grows
+    const int32_t there = end + 3 * b.n; // where the next rows of a growing tree do not reach it at once
+    const int32_t slots = in_the_way ? there + 1 : end, had = s.logit_rows_cap;
+    if (slots > had) {
+        lst::Floats logits((int64_t)slots * s.vocab());
+        std::copy_n(s.logits_of.data(), (int64_t)had * s.vocab(), logits.data());
+        s.logits_of = std::move(logits);
+        s.logit_rows_cap = slots;
+    }
+    if (!in_the_way) return;
+    float *first = s.logits_of.data();
+    std::copy_n(first + (int64_t)s.last_slot * s.vocab(), s.vocab(), first + (int64_t)there * s.vocab());
+    s.last_slot = there;
 }
+
+} // namespace
 
 bool lst::cpu::exchange(CpuKvCache &s, Team &team, int64_t floats) {
     if (team.t == 0) try {
@@ -412,29 +425,6 @@ void lst::cpu::move_kv(const CpuKvCache &s, int layer, int32_t first_head, int32
     }
 }
 
-namespace {
-
-// Makes room for the logits of a block's rows behind those that stay: of the tree's earlier rows, and of the last
-// committed row.
-void make_logit_rows(CpuKvCache &s, const Block &b) {
-    const int32_t end = s.first_slot + b.first + (b.head_row < 0 ? b.n : 1);
-    const bool in_the_way = s.last_slot >= s.first_slot + b.first && s.last_slot < end; // of a tree that grows
-    const int32_t there = end + 3 * b.n; // where the next rows of a growing tree do not reach it at once
-    const int32_t slots = in_the_way ? there + 1 : end, had = s.logit_rows_cap;
-    if (slots > had) {
-        lst::Floats logits((int64_t)slots * s.vocab());
-        std::copy_n(s.logits_of.data(), (int64_t)had * s.vocab(), logits.data());
-        s.logits_of = std::move(logits);
-        s.logit_rows_cap = slots;
-    }
-    if (!in_the_way) return;
-    float *first = s.logits_of.data();
-    std::copy_n(first + (int64_t)s.last_slot * s.vocab(), s.vocab(), first + (int64_t)there * s.vocab());
-    s.last_slot = there;
-}
-
-} // namespace
-
 void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
     const ls_hparams &hp = s.m->hp;
     if (b.n > s.rows_cap) {
@@ -453,8 +443,8 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         s.act_in.resize(b.n, hp.n_ff);
         if (s.m->ranks) {
             const int64_t width =
-                std::max({(int64_t)hp.n_embd, widest(*s.m, &ls_shard::heads) * hp.head_dim, widest(*s.m, &ls_shard::ff),
-                          widest(*s.m, &ls_shard::shared_ff), widest(*s.m, &ls_shard::expert_ff) * hp.n_experts_used});
+                std::max({(int64_t)hp.n_embd, s.m->widest(&ls_shard::heads) * hp.head_dim, s.m->widest(&ls_shard::ff),
+                          s.m->widest(&ls_shard::shared_ff), s.m->widest(&ls_shard::expert_ff) * hp.n_experts_used});
             s.mine = rows(width);
             s.theirs = lst::Floats(s.m->ranks->n * b.n * width);
         }

@@ -175,10 +175,7 @@ CpuKvCache::CpuKvCache(CpuModel *model, int32_t n_context, int32_t layers_of)
     }
 }
 
-std::unique_ptr<lst::KvCache> CpuModel::kv_cache(int32_t n_context, int32_t n_layers) {
+std::unique_ptr<lst::KvCache> CpuModel::kv_cache(int32_t n_context, int32_t n_layers, bool leads) {
+    if (leads) return std::make_unique<lst::Leading<CpuKvCache>>(this, n_context, n_layers);
     return std::make_unique<CpuKvCache>(this, n_context, n_layers);
-}
-
-std::unique_ptr<lst::KvCache> CpuModel::leading_kv_cache(int32_t n_context, int32_t n_layers) {
-    return std::make_unique<lst::Leading<CpuKvCache>>(this, n_context, n_layers);
 }

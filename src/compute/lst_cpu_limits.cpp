@@ -87,15 +87,14 @@ double multiply_adds(int64_t (*peak)(int64_t rounds), int threads) {
 extern "C" int lst_limits(int32_t threads, uint64_t bytes, lst_limits_t *out) {
     return lst::guard([&] {
         if (threads < 0 || threads > 4096) throw lst::Error(LST_E_ARG, "lst_limits: bad arguments");
-        const lsk_table *kernels = lsk_pick();
-        if (!kernels) throw lst::Error(LST_E_ARG, lst::cpu::no_level());
+        const lsk_table &kernels = lst::cpu::pick_kernels();
         const int n = lst::threads_of(threads);
         lst::start_threads(n);
         out->threads = n;
         out->read_gb_per_s =
             read_gb_per_s(n, bytes ? std::clamp((size_t)bytes, LEAST_BYTES, beyond_caches()) : beyond_caches());
-        out->f32_gmac_per_s = multiply_adds(kernels->peak_f32, n);
-        out->int8_gmac_per_s = multiply_adds(kernels->peak_int, n);
-        out->bf16_gmac_per_s = multiply_adds(kernels->peak_bf16, n);
+        out->f32_gmac_per_s = multiply_adds(kernels.peak_f32, n);
+        out->int8_gmac_per_s = multiply_adds(kernels.peak_int, n);
+        out->bf16_gmac_per_s = multiply_adds(kernels.peak_bf16, n);
     });
 }

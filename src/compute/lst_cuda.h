@@ -40,8 +40,7 @@ struct CudaModel : lst_model {
     void embedding_end() override;
     void loaded() override;
     void info(lst_model_info_t *info) const override;
-    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) override;
-    std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) override;
+    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers, bool leads) override;
     ls_shard loaded_part() const override;
     lsg_shape shape(int32_t n_layers) const;
     lsg_gpu gpu() const { return device.of; }

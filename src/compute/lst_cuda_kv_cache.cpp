@@ -421,12 +421,8 @@ void CudaKvCache::part_logits(int32_t first, int32_t n, float *out) {
     check(lsg_sync(stream.s), "logits");
 }
 
-std::unique_ptr<lst::KvCache> CudaModel::kv_cache(int32_t n_context, int32_t n_layers) {
+std::unique_ptr<lst::KvCache> CudaModel::kv_cache(int32_t n_context, int32_t n_layers, bool leads) {
     check(lsg_use(index), "choosing the GPU");
+    if (leads) return std::make_unique<lst::Leading<CudaKvCache>>(this, n_context, n_layers);
     return std::make_unique<CudaKvCache>(this, n_context, n_layers);
-}
-
-std::unique_ptr<lst::KvCache> CudaModel::leading_kv_cache(int32_t n_context, int32_t n_layers) {
-    check(lsg_use(index), "choosing the GPU");
-    return std::make_unique<lst::Leading<CudaKvCache>>(this, n_context, n_layers);
 }

@@ -30,8 +30,7 @@ void CudaKvCache::exchange(const GatherPoint &at) {
         const std::vector<ls_shard> &parts = m->parts;
         const auto n = (size_t)(step->n_rows * at.each);
         const ls_range own = at.of ? m->part().*at.of : at.held;
-        size_t widest = 0;
-        for (const ls_shard &part : parts) widest = std::max(widest, row_bytes(at, at.of ? part.*at.of : at.held));
+        const size_t widest = at.of ? (size_t)m->widest(at.of) * at.bytes : row_bytes(at, at.held);
         mine.resize(n * widest);
         theirs.resize(parts.size() * n * widest);
         for (size_t i = 0; i < n; i++)

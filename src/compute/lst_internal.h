@@ -200,6 +200,7 @@ struct lst_model {
     lst_ranks *ranks = nullptr;                  // nullptr: it is whole
     std::vector<ls_shard> parts;                 // of every rank
     const ls_shard &part() const;
+    int64_t widest(ls_range ls_shard::*of) const; // of all ranks' parts
     // Rank 0's queued calls for the others (lst_ranks_calls.h).
     struct {
         bool lead = false; // see lst_lead
@@ -209,9 +210,8 @@ struct lst_model {
 
     virtual ~lst_model();
     virtual void info(lst_model_info_t *info) const = 0;
-    virtual std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) = 0;
-    // The same on rank 0; the other ranks repeat its calls.
-    virtual std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t n_context, int32_t n_layers) = 0;
+    // leads: on rank 0, whose calls the other ranks repeat.
+    virtual std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers, bool leads) = 0;
 
     // The heads, columns and tokens whose weights this rank loads: its part, and more if the device computes more.
     virtual ls_shard loaded_part() const { return part(); }

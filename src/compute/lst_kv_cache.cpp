@@ -143,7 +143,7 @@ int lst_kv_cache_new(lst_kv_cache **out, lst_model *m, int32_t n_context, int32_
         s->m = m;
         s->n_context = n_context;
         s->n_layers = n_layers ? n_layers : m->hp.n_layers;
-        s->cache = m->ranks ? m->leading_kv_cache(n_context, s->n_layers) : m->kv_cache(n_context, s->n_layers);
+        s->cache = m->kv_cache(n_context, s->n_layers, m->ranks != nullptr);
         *out = s.release();
     });
 }

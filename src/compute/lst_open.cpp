@@ -382,6 +382,12 @@ const ls_shard &lst_model::part() const {
     return parts[(size_t)(ranks ? ranks->rank : 0)];
 }
 
+int64_t lst_model::widest(ls_range ls_shard::*of) const {
+    int32_t n = 0;
+    for (const ls_shard &part : parts) n = std::max(n, ls_range_size(part.*of));
+    return n;
+}
+
 int lst::threads_of(int asked) {
     return asked > 0 ? std::min(asked, (int)ls_processors()) : (int)ls_cores();
 }

@@ -9,22 +9,6 @@ namespace {
 
 enum { FRAME = 1024 }; // words that one message carries at least: calls with a tree of 256 rows
 
-} // namespace
-
-void lst::send_calls(lst_model &m) {
-    std::vector<int32_t> &w = m.calls.words;
-    std::vector<int32_t> frame((size_t)FRAME);
-    frame[0] = (int32_t)w.size();
-    const size_t in_frame = std::min(w.size(), (size_t)FRAME - 1);
-    std::copy(w.begin(), w.begin() + (int64_t)in_frame, frame.begin() + 1);
-    std::vector<int32_t> rest(w.begin() + (int64_t)in_frame, w.end());
-    w.clear();
-    m.ranks->tell(frame.data(), FRAME * 4);
-    if (!rest.empty()) m.ranks->tell(rest.data(), (int64_t)rest.size() * 4);
-}
-
-namespace {
-
 std::vector<int32_t> receive(lst_ranks &ranks) {
     std::vector<int32_t> frame((size_t)FRAME);
     ranks.tell(frame.data(), FRAME * 4);
@@ -162,7 +146,7 @@ bool repeat(lst_model &m, Caches &caches, Reader &in) {
     if (call == BEGIN) {
         const int32_t context = in.number(), layers = in.number();
         must(context >= 1 && context <= 1 << 22 && layers >= 1 && layers <= m.hp.n_layers);
-        caches[id] = {m.kv_cache(context, layers), context, layers};
+        caches[id] = {m.kv_cache(context, layers, false), context, layers};
         return true;
     }
     Followed &f = followed(caches, id);
@@ -222,6 +206,18 @@ void follow(lst_model &m) {
 }
 
 } // namespace
+
+void lst::send_calls(lst_model &m) {
+    std::vector<int32_t> &w = m.calls.words;
+    std::vector<int32_t> frame((size_t)FRAME);
+    frame[0] = (int32_t)w.size();
+    const size_t in_frame = std::min(w.size(), (size_t)FRAME - 1);
+    std::copy(w.begin(), w.begin() + (int64_t)in_frame, frame.begin() + 1);
+    std::vector<int32_t> rest(w.begin() + (int64_t)in_frame, w.end());
+    w.clear();
+    m.ranks->tell(frame.data(), FRAME * 4);
+    if (!rest.empty()) m.ranks->tell(rest.data(), (int64_t)rest.size() * 4);
+}
 
 lst_model::~lst_model() {
     if (!calls.lead || ranks->lost >= 0) return;

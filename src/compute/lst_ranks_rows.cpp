@@ -80,9 +80,7 @@ void best_here(PartKvCache &s, int32_t row, int32_t k, Best *out) {
 
 // Of n rows, whole.
 void gather_logits(PartKvCache &s, int32_t first, int32_t n, float *out) {
-    int32_t widest = 0;
-    for (const ls_shard &part : s.model->parts) widest = std::max(widest, ls_range_size(part.vocab));
-    const size_t block = (size_t)n * (size_t)widest;
+    const size_t block = (size_t)n * (size_t)s.model->widest(&ls_shard::vocab);
     std::vector<float> mine(block), all(block * s.model->parts.size());
     s.part_logits(first, n, mine.data());
     s.model->ranks->gather(mine.data(), (int64_t)(block * sizeof(float)), all.data());

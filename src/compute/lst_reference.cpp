@@ -128,10 +128,7 @@ struct ReferenceModel : lst_model {
         info->kv_value_bytes = (int32_t)of.dtype().itemsize();
         info->exact = 0;
     }
-    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers) override;
-    std::unique_ptr<lst::KvCache> leading_kv_cache(int32_t, int32_t) override {
-        throw lst::Error(LST_E_ARG, "the reference engine does not share a model between ranks");
-    }
+    std::unique_ptr<lst::KvCache> kv_cache(int32_t n_context, int32_t n_layers, bool leads) override;
 };
 
 // Rows of one forward over the committed tokens: a tree, or consecutive tokens.
@@ -439,7 +436,7 @@ struct ReferenceCache : lst::KvCache {
     void time_parts(double *) override { throw lst::Error(LST_E_ARG, "the reference engine does not time its parts"); }
 };
 
-std::unique_ptr<lst::KvCache> ReferenceModel::kv_cache(int32_t n_context, int32_t n_layers) {
+std::unique_ptr<lst::KvCache> ReferenceModel::kv_cache(int32_t n_context, int32_t n_layers, bool /*no ranks*/) {
     return std::make_unique<ReferenceCache>(*this, n_context, n_layers);
 }
 

@@ -203,12 +203,10 @@ struct CpuKvCache : lst::PartKvCache {
     // the last forward over a tree
     const int32_t *depth = nullptr;
     std::vector<int32_t> tail_begin; // per row
-    std::vector<float> row_lse;
-    std::vector<Move> moves; // of keep; the next forward carries them out
+    std::vector<Move> moves;         // of keep; the next forward carries them out
     // Of the rows in logits_of: the first one of the last forward, and the last committed one, which a forward leaves
     // in its place (-1: not known).
     int32_t first_slot = 0, last_slot = -1;
-    float last_lse = NAN;
 
     CpuKvCache(CpuModel *model, int32_t n_context, int32_t n_layers);
     int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }

@@ -67,7 +67,7 @@ void CpuKvCache::prefill(int32_t at, const int32_t *tokens, int32_t n, const lst
     const uint64_t next = (uint64_t)(at + n);
     if (!describe(*this, 0, 1, &next, sampling, nullptr, &row)) find_bad_logit(*this, block);
     if (!last) return;
-    last_slot = 0, last_lse = row.lse;
+    last_slot = 0;
     *last = row;
 }
 
@@ -99,12 +99,6 @@ void CpuKvCache::forward(int32_t at, const int32_t *tokens, const int32_t *paren
     const bool good = describe(*this, first, n - first, next.data(), sampling, of_parents.data(), rows);
     clock.past(LST_PART_ROWS);
     if (!good) find_bad_logit(*this, block);
-    row_lse.resize((size_t)n);
-    for (int32_t i = first; i < n; i++) row_lse[(size_t)i] = rows[i - first].lse;
-    for (int32_t i = first; i < n; i++) {
-        const int32_t p = parents[i];
-        if (p >= 0 || last_known) rows[i - first].parent_lse = p < 0 ? last_lse : row_lse[(size_t)p];
-    }
 }
 
 void CpuKvCache::part_top(int32_t row, int32_t k, int32_t *ids, float *values) {
@@ -119,7 +113,6 @@ void CpuKvCache::keep(int32_t at, const int32_t *rows, int32_t n) {
     for (int32_t i = 0; i < n; i++) // in order: rows[i] >= i, so nothing that is still needed is overwritten
         if (rows[i] != i) moves.push_back({at + rows[i], at + i});
     last_slot = first_slot + rows[n - 1];
-    last_lse = row_lse[(size_t)rows[n - 1]];
 }
 
 void CpuKvCache::rewind(int32_t n) {

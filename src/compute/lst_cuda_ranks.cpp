@@ -72,8 +72,4 @@ void CudaKvCache::merge(int32_t n, const lst_sampling *sampling) {
     lst_row *rows = result->row;
     if (!merge_rows(*this, 0, n, !result->bad, next.empty() ? nullptr : next.data(), sampling, rows))
         find_bad(lsg_bucket_rows(s.n_rows), lsg_bucket_chunks(s.length));
-    for (int32_t i = 0; i < n; i++) {
-        const int32_t p = one ? -1 : s.parent[i];
-        rows[i].parent_lse = p >= 0 ? rows[p].lse : s.last_known && !one ? s.last_lse : NAN;
-    }
 }

@@ -147,7 +147,7 @@ class KvCache {
     // Whether the earlier rows are still valid after a forward fails.
     virtual bool keeps_rows() const { return true; }
     // A forward over a tree of n rows. The first `first` of them are those of the last forward, unchanged: rows
-    // describes the others. Leaves the root's parent_* NAN if row -1 is not known.
+    // describes the others, but for their parent_lse. Leaves the root's parent_logit NAN if row -1 is not known.
     virtual void forward(int32_t length, const int32_t *tokens, const int32_t *parents, const int32_t *depth, int32_t n,
                          int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) = 0;
     // Commits rows of the last forward, a path; its last one becomes row -1.

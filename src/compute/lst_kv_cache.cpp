@@ -10,7 +10,9 @@ struct lst_kv_cache {
     std::unique_ptr<lst::KvCache> cache;
     int32_t n_rows = 0; // of the last forward_tree
     std::vector<int32_t> tokens, parents, depth;
+    std::vector<float> lse;  // of the rows of the last forward_tree
     bool last_known = false; // row -1
+    float last_lse = NAN;    // of it
     double total_us = NAN;   // of the last forward_tree
     double ranks_us = 0;     // of it
 };
@@ -72,6 +74,7 @@ void prefill(lst_kv_cache &s, const int32_t *tokens, int32_t n, const lst_sampli
             done += rows;
             if (!all) continue;
             s.last_known = true;
+            s.last_lse = row.lse;
             if (last) *last = row;
         }
     } catch (...) {
@@ -108,6 +111,12 @@ void forward_tree(lst_kv_cache &s, int32_t first, const int32_t *tokens, const i
     if (!s.cache->keeps_rows()) s.n_rows = 0; // until it is done
     s.cache->forward(s.length, s.tokens.data(), s.parents.data(), s.depth.data(), first + n, first, sampling,
                      s.last_known, rows);
+    s.lse.resize((size_t)first);
+    for (int32_t i = 0; i < n; i++) {
+        const int32_t p = parents[i];
+        s.lse.push_back(rows[i].lse);
+        rows[i].parent_lse = p >= 0 ? s.lse[(size_t)p] : s.last_known ? s.last_lse : NAN;
+    }
     s.total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
     s.ranks_us = s.cache->ranks_us() - before;
     s.n_rows = first + n;
@@ -126,6 +135,7 @@ void keep_path(lst_kv_cache &s, const int32_t *rows, int32_t n) {
             throw lst::Error(LST_E_ARG, "kept rows are not a path from the root");
     s.cache->keep(s.length, rows, n);
     s.last_known = true;
+    s.last_lse = s.lse[(size_t)rows[n - 1]];
     s.length += n;
     s.n_rows = 0;
 }

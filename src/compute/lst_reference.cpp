@@ -141,8 +141,7 @@ struct ReferenceCache : lst::KvCache {
     ReferenceModel &m;
     const int32_t n_context, n_layers;
     at::Tensor k, v; // [layer][kv head][column][head_dim]; columns: the committed tokens, then the tree's rows
-    std::vector<float> of_rows, row_lse, last;
-    float last_lse = NAN;
+    std::vector<float> of_rows, last;
 
     ReferenceCache(ReferenceModel &model, int32_t context, int32_t layers)
         : m(model), n_context(context), n_layers(layers) {
@@ -373,10 +372,7 @@ struct ReferenceCache : lst::KvCache {
     const float *row_logits(int32_t row) const {
         return row < 0 ? last.data() : of_rows.data() + (size_t)row * (size_t)m.hp.n_vocab;
     }
-    void set_last(const float *logits, float lse) {
-        last.assign(logits, logits + m.hp.n_vocab);
-        last_lse = lse;
-    }
+    void set_last(const float *logits) { last.assign(logits, logits + m.hp.n_vocab); }
 
     int32_t prefill_rows(int32_t) const override { return PREFILL_ROWS; }
     void prefill(int32_t length, const int32_t *tokens, int32_t n, const lst_sampling *sampling,
@@ -387,7 +383,7 @@ struct ReferenceCache : lst::KvCache {
         lst_row row;
         const at::Tensor logits = described({length, n, 0, tokens, parents.data(), depth.data()}, true, sampling, &row);
         if (!out) return;
-        set_last(logits.const_data_ptr<float>(), row.lse);
+        set_last(logits.const_data_ptr<float>());
         *out = row;
     }
 
@@ -396,17 +392,10 @@ struct ReferenceCache : lst::KvCache {
         const at::Tensor logits = described({length, n, first, tokens, parents, depth}, false, sampling, rows);
         const size_t vocab = (size_t)m.hp.n_vocab;
         of_rows.resize((size_t)n * vocab);
-        row_lse.resize((size_t)n);
         std::copy_n(logits.const_data_ptr<float>(), (size_t)(n - first) * vocab,
                     of_rows.data() + (size_t)first * vocab);
-        for (int32_t i = first; i < n; i++) {
-            const int32_t p = parents[i];
-            lst_row &row = rows[i - first];
-            row_lse[(size_t)i] = row.lse;
-            if (p < 0 && !last_known) continue;
-            row.parent_logit = row_logits(p)[tokens[i]];
-            row.parent_lse = p < 0 ? last_lse : row_lse[(size_t)p];
-        }
+        for (int32_t i = first; i < n; i++)
+            if (parents[i] >= 0 || last_known) rows[i - first].parent_logit = row_logits(parents[i])[tokens[i]];
     }
 
     void keep(int32_t length, const int32_t *rows, int32_t n) override {
@@ -416,7 +405,7 @@ struct ReferenceCache : lst::KvCache {
             const at::Tensor which = at::from_blob(from.data(), {n}, at::kInt).to(m.of.device());
             for (const at::Tensor *t : {&k, &v}) t->narrow(2, length, n).copy_(t->index_select(2, which));
         });
-        set_last(row_logits(rows[n - 1]), row_lse[(size_t)rows[n - 1]]);
+        set_last(row_logits(rows[n - 1]));
     }
     void rewind(int32_t) override {}
     void copy(lst::KvCache &other, int32_t n) override {

@@ -33,8 +33,6 @@ ls_cpu_wait ls_machine_begin(ls_manifest *m) {
 #define TEXT(field, words)
 #define NUMBER(field, words, unit) m->field = NAN;
 #include "report/manifest.def"
-#undef TEXT
-#undef NUMBER
     const time_t now = time(NULL);
     struct tm day;
     cpu_set_t set;

@@ -10,8 +10,6 @@ typedef struct {
 #define TEXT(field, words) char field[LS_COST_TEXT]; // the longest is of costs
 #define NUMBER(field, words, unit) double field;
 #include "report/manifest.def"
-#undef TEXT
-#undef NUMBER
 } ls_manifest;
 
 typedef struct {

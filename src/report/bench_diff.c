@@ -119,8 +119,6 @@ static void tell_machines(const ls_manifest *a, const ls_manifest *b, ls_buf *ou
 #define TEXT(field, words) tell_texts(words, a->field, b->field, out);
 #define NUMBER(field, words, unit)
 #include "report/manifest.def"
-#undef TEXT
-#undef NUMBER
     if (fabs(a->threads - b->threads) > 0) ls_buf_fmt(out, "threads: %.0f | %.0f\n", a->threads, b->threads);
     if (isfinite(a->read_gb_per_s) && isfinite(b->read_gb_per_s))
         ls_buf_fmt(out, "read bandwidth: %.1f | %.1f GB/s (x%.3f)\n", a->read_gb_per_s, b->read_gb_per_s,

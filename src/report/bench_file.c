@@ -54,8 +54,6 @@ void ls_manifest_json(const ls_manifest *m, ls_jsonw *w) {
 #define NUMBER(field, words, unit)                                                                                     \
     if (isfinite(m->field)) ls_jw_field_num(w, #field, m->field, 6);
 #include "report/manifest.def"
-#undef TEXT
-#undef NUMBER
     ls_jw_close(w, '}');
 }
 
@@ -181,8 +179,6 @@ static void read_manifest(const ls_json *o, ls_manifest *m) {
 #define NUMBER(field, words, unit)                                                                                     \
     if (!ls_json_num(ls_json_get(o, #field), &m->field)) m->field = NAN;
 #include "report/manifest.def"
-#undef TEXT
-#undef NUMBER
 }
 
 static bool read_turn(const ls_json *o, ls_result *r) {

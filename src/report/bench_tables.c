@@ -31,8 +31,6 @@ void ls_manifest_show(const ls_manifest *m, ls_form form, ls_buf *out) {
 #define NUMBER(field, words, unit)                                                                                     \
     if (isfinite(m->field)) put_number(&t, words, m->field, unit);
 #include "report/manifest.def"
-#undef TEXT
-#undef NUMBER
     ls_table_show(&t, form, out);
 }
 

@@ -112,12 +112,10 @@ static void over_first(const ls_report *r, const ls_report_group *g, ls_buf *out
         writes;                                                                                                        \
     }
 #include "report/facts.def"
-#undef FACT
 
 const ls_fact ls_facts[] = {
 #define FACT(id, name, of, applies, writes) {name, of, write_##id, has_##id},
 #include "report/facts.def"
-#undef FACT
     {0},
 };
 

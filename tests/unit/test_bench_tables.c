@@ -44,8 +44,6 @@ static ls_bench bench(double faster) {
 #define TEXT(field, words)
 #define NUMBER(field, words, unit) b.manifest.field = NAN;
 #include "report/manifest.def"
-#undef TEXT
-#undef NUMBER
     b.manifest.read_gb_per_s = 20;
     b.manifest.weight_mb = 100; // 5 ms
     b.manifest.kv_kb = 50;

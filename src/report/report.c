@@ -146,7 +146,6 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
                                               .asked_rows = s->asked_rows,
                                               .rows = s->rows,
                                               .probes = s->probes,
-                                              .n_path = (int16_t)(ls_step_accepted(s) + 1),
                                               .n_emitted = s->n_emitted,
                                               .n_plain = (int16_t)ls_plain_forwards(s),
                                               .forward = s->forward,

@@ -25,7 +25,7 @@ typedef struct {
 typedef struct {
     uint32_t index;
     int32_t context_len, output_pos, root;
-    int16_t asked_rows, rows, probes, n_path, n_emitted;
+    int16_t asked_rows, rows, probes, n_emitted;
     int16_t n_plain; // forwards that plain decoding needs for the same tokens
     bool forward, corrected;
     float draft_us, forward_us, verify_us, commit_us, total_us, plain_us; // plain_us 0: not known

@@ -70,8 +70,8 @@ static void put_step(const ls_report *r, const ls_report_turn *of, const ls_repo
     static const char *const counts[] = {"step",    "context_len", "output_pos", "budget",  "rows", "probe_rows",
                                          "forward", "corrected",   "accepted",   "emitted", "root"};
     static const char *const times[] = {"draft_us", "forward_us", "verify_us", "commit_us", "total_us", "plain_us"};
-    const int64_t count[] = {s->index,   s->context_len, s->output_pos, s->asked_rows, s->rows, s->probes,
-                             s->forward, s->corrected,   s->n_path - 1, s->n_emitted,  s->root};
+    const int64_t count[] = {s->index,   s->context_len, s->output_pos,    s->asked_rows, s->rows, s->probes,
+                             s->forward, s->corrected,   s->n_emitted - 1, s->n_emitted,  s->root};
     const float us[] = {s->draft_us,  s->forward_us, s->verify_us,
                         s->commit_us, s->total_us,   s->plain_us > 0 ? s->plain_us : (float)NAN};
     ls_table_row(t);

@@ -64,12 +64,6 @@ static bool is_of(const ls_bench_prompt *p, const char *category) {
     return !category || !strcmp(category, p->task) || !strcmp(category, p->category);
 }
 
-bool ls_bench_is_task(const ls_bench *b, const char *category) {
-    for (size_t p = 0; p < b->done; p++)
-        if (!strcmp(b->prompts[p].task, category)) return true;
-    return false;
-}
-
 static bool is_there(const ls_bench *b, size_t prompt, int method) {
     return ls_bench_result(b, prompt, method)->turns > 0 &&
            (b->plain < 0 || ls_bench_result(b, prompt, b->plain)->turns > 0);

@@ -59,7 +59,6 @@ ls_total ls_bench_total(const ls_bench *b, int method, const char *category);
 // The tasks in order of appearance, NULL-terminated, and behind each one the categories that are part of it, as the
 // eight of mt_bench are; owned by the caller, the names borrowed.
 const char **ls_bench_categories(const ls_bench *b);
-bool ls_bench_is_task(const ls_bench *b, const char *category); // else part of one
 // Speedup over plain decoding, with the prefill in both times; NAN: the benchmark has no plain decoding.
 double ls_bench_speedup_with_prompt(const ls_bench *b, const ls_total *t, const char *category);
 // As Spec-Bench's evaluation/speed.py has it: the mean of the prompts' tokens/s over that of plain decoding. prompt:

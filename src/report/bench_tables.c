@@ -173,13 +173,20 @@ static void title(const ls_bench *b, ls_buf *out) {
 
 // ---- all of it
 
+// Whether it is a task; else it is a part of one.
+static bool is_task(const ls_bench *b, const char *category) {
+    for (size_t p = 0; p < b->done; p++)
+        if (!strcmp(b->prompts[p].task, category)) return true;
+    return false;
+}
+
 // tasks: a table of the tasks, if there are several; otherwise of mt_bench's categories.
 static void categories(const ls_bench *b, bool tasks, ls_form form, ls_buf *out) {
     const char **names = ls_bench_categories(b);
     ls_table t = {0};
     size_t n = 0;
     for (size_t c = 0; names[c]; c++)
-        if (ls_bench_is_task(b, names[c]) == tasks) names[n++] = names[c];
+        if (is_task(b, names[c]) == tasks) names[n++] = names[c];
     for (int i = 0; n > tasks && i < b->n; i++) {
         ls_table_row(&t);
         ls_put(&t, tasks ? "MAT, speedup" : "... of mt_bench", NULL, -20, "%s", b->methods[i].label);

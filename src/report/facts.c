@@ -45,8 +45,8 @@ static void guarantee(const ls_report *r, const ls_report_group *g, ls_buf *out)
     else if (g->guarantee == LS_SAME_DISTRIBUTION)
         ls_buf_fmt(out, "same distribution as plain decoding (%s), but other samples", header(r, g)->acceptance);
     else
-        ls_buf_str(out,
-                   g->exact ? "exact: the tokens of plain decoding" : "not exact: logits depend on the number of rows");
+        ls_buf_str(out, header(r, g)->run.exact ? "exact: the tokens of plain decoding"
+                                                : "not exact: logits depend on the number of rows");
 }
 
 static void speedup(const ls_report_group *g, ls_buf *out) {

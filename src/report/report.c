@@ -68,8 +68,8 @@ static size_t group_of(ls_report *r, const ls_trace_header *h) {
     for (size_t i = 0; i < r->n_groups; i++)
         if (!strcmp(r->groups[i].key, key.p)) return ls_buf_free(&key), i;
     r->groups = ls_realloc(r->groups, (r->n_groups + 1) * sizeof *r->groups);
-    r->groups[r->n_groups] = (ls_report_group){
-        .key = key.p, .first_turn = r->n_turns, .exact = h->run.exact, .guarantee = ls_trace_guarantee(h)};
+    r->groups[r->n_groups] =
+        (ls_report_group){.key = key.p, .first_turn = r->n_turns, .guarantee = ls_trace_guarantee(h)};
     return r->n_groups++;
 }
 

@@ -62,7 +62,6 @@ typedef struct {
     // drafts whose parent was accepted, by their estimate; bin i begins at i / 10
     ls_ratio estimated[LS_REPORT_BINS]; // accepted of all
     double estimate_sum[LS_REPORT_BINS];
-    bool exact;
     ls_guarantee guarantee;                                      // of its acceptance
     ls_report_tree worst[LS_REPORT_WORST], best[LS_REPORT_BEST]; // by gain; n below
     int n_worst, n_best;

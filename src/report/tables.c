@@ -121,7 +121,7 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
     ls_jw_field_str(w, "acceptance", h->acceptance);
     ls_jw_field_str(w, "device", h->run.device);
     ls_jw_field_str(w, "dtype", h->run.dtype);
-    ls_jw_field_bool(w, "exact", g->exact && g->guarantee == LS_SAME_TEXT);
+    ls_jw_field_bool(w, "exact", h->run.exact && g->guarantee == LS_SAME_TEXT);
     ls_jw_field_u64(w, "turns", g->n_turns);
     ls_jw_field_u64(w, "steps", st->steps);
     ls_jw_field_u64(w, "emitted", st->emitted);

@@ -77,14 +77,9 @@ static void paper_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) 
 
 static ls_miss paper_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
-    int32_t tail[LS_POOL_ORDER];
-    const int32_t n = ls_question_tail(q, tail, LS_POOL_ORDER);
-    bool has = false;
-    const bool any =
-        (d->root || (q->row && d->tails)) && ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has);
-    if (has) return LS_MISS_TAKEN;
-    if (!q->row && d->guesses && q->token != q->state->root) return LS_MISS_BEYOND;
-    return any && miss < LS_MISS_OTHERWISE ? LS_MISS_OTHERWISE : miss;
+    if (d->root || (q->row && d->tails)) miss = ls_pool_miss(&d->pool, q, miss);
+    if (miss == LS_MISS_TAKEN) return miss;
+    return !q->row && d->guesses && q->token != q->state->root ? LS_MISS_BEYOND : miss;
 }
 
 static void paper_arrays(void *d, ls_memory_visit *v) {

@@ -34,13 +34,7 @@ static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
 }
 
 static ls_miss pld_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
-    const drafter *d = (const drafter *)base;
-    int32_t tail[LS_POOL_ORDER];
-    const int32_t n = ls_question_tail(q, tail, LS_POOL_ORDER);
-    bool has = false;
-    const bool any = ls_pool_ask(&d->pool, q->state->context, tail, (size_t)n, q->token, &has);
-    if (miss >= LS_MISS_BEYOND || !any) return miss;
-    return has ? LS_MISS_TAKEN : LS_MISS_OTHERWISE;
+    return miss >= LS_MISS_BEYOND ? miss : ls_pool_miss(&((const drafter *)base)->pool, q, miss);
 }
 
 static void pld_arrays(void *d, ls_memory_visit *v) {

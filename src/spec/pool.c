@@ -1,5 +1,12 @@
 #include "spec/pool.h"
 
+// An n-gram of at most three tokens as a key; token ids must be below 2^21.
+static uint64_t ls_gram_key(const int32_t *gram, size_t n) {
+    uint64_t key = 0;
+    for (size_t i = 0; i < n; i++) key = key << 21 | (uint32_t)gram[i];
+    return key;
+}
+
 void ls_pool_clear(ls_pool *p) {
     for (int i = 0; i < LS_POOL_ORDER; i++) ls_map_clear(&p->tables[i]);
     p->indexed = 0;
@@ -38,16 +45,15 @@ void ls_pool_fetch(const ls_pool *p, const int32_t *tail, size_t n) {
         ls_map_fetch(&p->tables[k - 1], ls_gram_key(tail + n - k, k));
 }
 
-bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has) {
-    bool any = false;
-    *has = false;
+ls_miss ls_pool_miss(const ls_pool *p, const ls_draft_question *q, ls_miss miss) {
+    int32_t tail[LS_POOL_ORDER], v;
+    const size_t n = (size_t)ls_question_tail(q, tail, LS_POOL_ORDER);
     for (size_t k = 1; k <= n && k <= (size_t)p->order; k++) {
-        int32_t v;
         if (!ls_map_get(&p->tables[k - 1], ls_gram_key(tail + n - k, k), &v)) continue;
-        any = true;
-        *has |= text[v >> 5] == token;
+        if (q->state->context[v >> 5] == q->token) return LS_MISS_TAKEN;
+        if (miss < LS_MISS_OTHERWISE) miss = LS_MISS_OTHERWISE;
     }
-    return any;
+    return miss;
 }
 
 void ls_pool_arrays(ls_pool *p, ls_memory_visit *v) {

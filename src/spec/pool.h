@@ -4,7 +4,7 @@
 // kept. After each step the last 2 x span positions are indexed again, so that short continuations grow.
 #pragma once
 #include "base/map.h"
-#include "spec/memory.h"
+#include "spec/drafter.h"
 
 enum {
     LS_POOL_ORDER = 3,
@@ -25,13 +25,6 @@ typedef struct {
     int32_t len; // 1 .. span
 } ls_match;
 
-// An n-gram of at most three tokens as a key; token ids must be below 2^21.
-static inline uint64_t ls_gram_key(const int32_t *gram, size_t n) {
-    uint64_t key = 0;
-    for (size_t i = 0; i < n; i++) key = key << 21 | (uint32_t)gram[i];
-    return key;
-}
-
 // An empty pool begins as {.order = ..., .span = ...}. The text must be shorter than 2^26 tokens.
 void ls_pool_clear(ls_pool *p);
 // Indexes the tokens that were appended since the last update; text is the whole text.
@@ -39,8 +32,8 @@ void ls_pool_update(ls_pool *p, const int32_t *text, size_t n);
 // The continuation of the longest known n-gram that ends tail (the last n tokens; at most `order` of them are used).
 ls_match ls_pool_find(const ls_pool *p, const int32_t *tail, size_t n);
 void ls_pool_fetch(const ls_pool *p, const int32_t *tail, size_t n); // begins to fetch from memory what find reads
-// Whether any n-gram that ends tail is known, the longest or a shorter one; *has: one of them is followed by that
-// token.
-bool ls_pool_ask(const ls_pool *p, const int32_t *text, const int32_t *tail, size_t n, int32_t token, bool *has);
+// What the pool knows of a token at a question's row, by any n-gram that ends there: LS_MISS_TAKEN if one is followed
+// by it, at least LS_MISS_OTHERWISE if one is known, else `miss`.
+ls_miss ls_pool_miss(const ls_pool *p, const ls_draft_question *q, ls_miss miss);
 void ls_pool_arrays(ls_pool *p, ls_memory_visit *v); // lists its arrays
 int32_t ls_pool_size(const ls_pool *p);              // number of n-grams

@@ -503,14 +503,10 @@ void ls_search_trials(ls_search *q, const ls_tree *t,
 }
 
 ls_miss ls_search_miss(ls_search *q, const ls_draft_question *k) {
-    int32_t tail[LS_POOL_ORDER];
-    bool has = false;
     collect(q, follow(q, k->tree, k->row, LS_MAX_ROWS)); // what a tree of few rows does not look at is known, too
     for (int32_t i = 0; i < q->n_children; i++)
         if (q->child[i].token == k->token) return LS_MISS_NO_ROW;
-    const int32_t n_tail = ls_question_tail(k, tail, LS_POOL_ORDER);
-    if (q->e->retrieved) ls_pool_ask(&q->e->pool, k->state->context, tail, (size_t)n_tail, k->token, &has);
-    if (has) return LS_MISS_TAKEN;
+    if (q->e->retrieved && ls_pool_miss(&q->e->pool, k, LS_MISS_NONE) == LS_MISS_TAKEN) return LS_MISS_TAKEN;
     if (!k->row && q->e->last_logit && k->token != k->state->root) return LS_MISS_BEYOND;
     return q->n_children ? LS_MISS_OTHERWISE : LS_MISS_UNKNOWN;
 }

@@ -12,17 +12,13 @@ enum { VERSION = 1, MAX_VOCAB = 1 << 24, MAX_THREADS = 64 };
 typedef struct {
     char magic[8];
     uint32_t version, depth;
-    int64_t n, n_suffixes;
-    int32_t n_vocab, unused;
-    uint64_t tokenizer_id;
-    char tokenizer[64];
+    ls_corpus_facts facts;
 } header;
 
 struct ls_corpus {
     ls_buf file;
     ls_corpus_facts facts;
     const int32_t *tokens, *suffixes, *first;
-    int64_t n_suffixes;
 };
 
 // ---- sorting
@@ -122,9 +118,9 @@ static ls_code write_file(const char *path, const header *h, const int32_t *toke
     ls_code code = ls_atomic_open(&r, path, LS_FILE_SHARED, err);
     if (code) return code;
     fwrite(h, sizeof *h, 1, r.f);
-    fwrite(tokens, sizeof *tokens, (size_t)h->n, r.f);
-    fwrite(suffixes, sizeof *suffixes, (size_t)h->n_suffixes, r.f);
-    fwrite(first, sizeof *first, (size_t)h->n_vocab + 1, r.f);
+    fwrite(tokens, sizeof *tokens, (size_t)h->facts.n, r.f);
+    fwrite(suffixes, sizeof *suffixes, (size_t)h->facts.n_suffixes, r.f);
+    fwrite(first, sizeof *first, (size_t)h->facts.n_vocab + 1, r.f);
     return ls_atomic_close(&r, true, err);
 }
 
@@ -135,13 +131,8 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
                        (long long)facts->n);
     if (facts->n_vocab < 1 || facts->n_vocab > MAX_VOCAB)
         return ls_fail(err, LS_E_RANGE, "a vocabulary of %d tokens is not supported", facts->n_vocab);
-    header h = {.version = VERSION,
-                .depth = LS_CORPUS_DEPTH,
-                .n = facts->n,
-                .n_vocab = facts->n_vocab,
-                .tokenizer_id = facts->tokenizer_id};
+    header h = {.version = VERSION, .depth = LS_CORPUS_DEPTH, .facts = *facts};
     memcpy(h.magic, magic, sizeof h.magic);
-    memcpy(h.tokenizer, facts->tokenizer, sizeof h.tokenizer);
     int32_t *first = ls_calloc((size_t)facts->n_vocab + 2, sizeof *first);
     ls_code code = LS_OK;
     for (int64_t i = 0; i < facts->n && !code; i++) {
@@ -150,11 +141,11 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
         else if (tokens[i] >= 0) first[tokens[i] + 1]++;
     }
     for (int32_t t = 0; t < facts->n_vocab && !code; t++) first[t + 1] += first[t];
-    h.n_suffixes = first[facts->n_vocab];
-    if (!code && !h.n_suffixes) code = ls_fail(err, LS_E_RANGE, "a corpus needs tokens");
+    const int64_t n_suffixes = h.facts.n_suffixes = first[facts->n_vocab];
+    if (!code && !n_suffixes) code = ls_fail(err, LS_E_RANGE, "a corpus needs tokens");
     int32_t *suffixes = NULL;
     if (!code) {
-        suffixes = ls_malloc((size_t)h.n_suffixes * sizeof *suffixes);
+        suffixes = ls_malloc((size_t)n_suffixes * sizeof *suffixes);
         int32_t *at = ls_malloc((size_t)facts->n_vocab * sizeof *at);
         memcpy(at, first, (size_t)facts->n_vocab * sizeof *at);
         for (int64_t i = 0; i < facts->n; i++)
@@ -182,6 +173,7 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
 ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err) {
     ls_buf m = {0};
     header h;
+    const ls_corpus_facts *f = &h.facts;
     *out = NULL;
     ls_code code = ls_read_file(&m, path, SIZE_MAX, err);
     if (code) return code;
@@ -191,9 +183,9 @@ ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err) {
         memcpy(&h, m.p, sizeof h);
         if (h.version != VERSION || h.depth != LS_CORPUS_DEPTH)
             code = ls_fail(err, LS_E_PARSE, "%s: the corpus has another version; build it again", path);
-        else if (h.n < 1 || h.n > INT32_MAX || h.n_suffixes < 1 || h.n_suffixes > h.n || h.n_vocab < 1 ||
-                 h.n_vocab > MAX_VOCAB ||
-                 m.n != sizeof h + (size_t)(h.n + h.n_suffixes + h.n_vocab + 1) * sizeof(int32_t))
+        else if (f->n < 1 || f->n > INT32_MAX || f->n_suffixes < 1 || f->n_suffixes > f->n || f->n_vocab < 1 ||
+                 f->n_vocab > MAX_VOCAB ||
+                 m.n != sizeof h + (size_t)(f->n + f->n_suffixes + f->n_vocab + 1) * sizeof(int32_t))
             code = ls_fail(err, LS_E_PARSE, "%s: the corpus is cut short or damaged; build it again", path);
     }
     if (code) {
@@ -202,13 +194,11 @@ ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err) {
     }
     ls_corpus *c = ls_calloc(1, sizeof *c);
     c->file = m;
-    c->facts = (ls_corpus_facts){.n = h.n, .n_vocab = h.n_vocab, .tokenizer_id = h.tokenizer_id};
-    memcpy(c->facts.tokenizer, h.tokenizer, sizeof c->facts.tokenizer);
+    c->facts = *f;
     c->facts.tokenizer[sizeof c->facts.tokenizer - 1] = 0;
     c->tokens = (const int32_t *)(m.p + sizeof h);
-    c->suffixes = c->tokens + h.n;
-    c->first = c->suffixes + h.n_suffixes;
-    c->n_suffixes = h.n_suffixes;
+    c->suffixes = c->tokens + f->n;
+    c->first = c->suffixes + f->n_suffixes;
     *out = c;
     return LS_OK;
 }
@@ -245,7 +235,7 @@ static int32_t lower(const ls_corpus *c, int32_t lo, int32_t hi, int32_t depth, 
 static ls_corpus_range bucket(const ls_corpus *c, int32_t token) {
     if (token < 0 || token >= c->facts.n_vocab) return (ls_corpus_range){0, 0};
     const ls_corpus_range r = {c->first[token], c->first[token + 1]};
-    return r.lo < 0 || r.hi > c->n_suffixes || r.lo > r.hi ? (ls_corpus_range){0, 0} : r;
+    return r.lo < 0 || r.hi > c->facts.n_suffixes || r.lo > r.hi ? (ls_corpus_range){0, 0} : r;
 }
 
 static ls_corpus_range find_all(const ls_corpus *c, const int32_t *gram, int32_t n) {

@@ -16,9 +16,10 @@ enum { LS_CORPUS_BREAK = -1, LS_CORPUS_DEPTH = 48 };
 
 typedef struct ls_corpus ls_corpus;
 
-typedef struct {
-    int64_t n; // tokens, including breaks
-    int32_t n_vocab;
+typedef struct {        // as in the file
+    int64_t n;          // tokens, including breaks
+    int64_t n_suffixes; // ls_corpus_write counts them
+    int32_t n_vocab, unused;
     uint64_t tokenizer_id;
     char tokenizer[64]; // name of the vocabulary
 } ls_corpus_facts;

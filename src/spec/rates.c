@@ -120,10 +120,16 @@ void ls_rates_learn(ls_rates *r, const uint8_t view[LS_VIEWS], double error, dou
 
 static const float MEMORY = 400; // trials; more of them halve the counts
 
-static void count_trial(float *hit, float *trial, bool right) {
-    *hit += right;
-    *trial += 1;
-    if (*trial > MEMORY) *hit /= 2, *trial /= 2;
+static void count_trial(ls_hits *h, bool right) {
+    h->hit += right;
+    h->trial += 1;
+    if (h->trial > MEMORY) h->hit /= 2, h->trial /= 2;
+}
+
+static int32_t bucket(double v, const double *below, int32_t n) {
+    int32_t b = 0;
+    while (b < n && v >= below[b]) b++;
+    return b;
 }
 
 static const float BLEND_PRIOR = 6; // trials
@@ -133,43 +139,34 @@ static const double BEYOND =
 int32_t ls_blend_key(const ls_blend_input *v) {
     static const float p_below[LS_BLEND_MODEL - 1] = {0.02f, 0.05f, 0.1f, 0.2f, 0.35f, 0.5f, 0.7f, 0.9f};
     static const double looked_below[LS_BLEND_LOOKED - 2] = {0.05, 0.15, 0.3, 0.5, 0.75};
-    int32_t model = 0, looked = 0;
+    int32_t model = 0;
     if (v->p >= 0) {
         while (model < LS_BLEND_MODEL - 1 && v->p >= p_below[model]) model++;
         model = 1 + 2 * model + v->chosen;
     }
-    if (v->looked >= 0) {
-        while (looked < LS_BLEND_LOOKED - 2 && v->looked >= looked_below[looked]) looked++;
-        looked++;
-    }
+    const int32_t looked = v->looked >= 0 ? 1 + bucket(v->looked, looked_below, LS_BLEND_LOOKED - 2) : 0;
     return model * LS_BLEND_LOOKED + looked;
 }
 
 double ls_blend_rate(const ls_blend *b, const ls_blend_input *v) {
-    const int32_t key = ls_blend_key(v);
+    const ls_hits *h = &b->of[ls_blend_key(v)];
     const double p = v->p > 0 ? (double)v->p : 0, looked = v->looked > 0 ? v->looked : 0,
                  either = v->p < 0 ? looked * BEYOND : 1 - (1 - p) * (1 - looked);
-    return ((double)b->hit[key] + (double)BLEND_PRIOR * either) / (double)(b->trial[key] + BLEND_PRIOR);
+    return ((double)h->hit + (double)BLEND_PRIOR * either) / (double)(h->trial + BLEND_PRIOR);
 }
 
 void ls_blend_learn(ls_blend *b, int32_t key, bool hit) {
-    count_trial(&b->hit[key], &b->trial[key], hit);
+    count_trial(&b->of[key], hit);
 }
 
 static const float SCORES_PRIOR = 4; // trials
-
-static int32_t bucket(double v, const double *below, int32_t n) {
-    int32_t b = 0;
-    while (b < n && v >= below[b]) b++;
-    return b;
-}
 
 static int32_t depth_of(int32_t depth) { // classes: 1, 2, 3, 4, 5-6, above
     return depth < 5 ? depth - 1 : depth < 7 ? 4 : 5;
 }
 
-static double trial_rate(float hit, float trial, double prior) {
-    return ((double)hit + (double)SCORES_PRIOR * prior) / ((double)trial + (double)SCORES_PRIOR);
+static double trial_rate(const ls_hits *h, double prior) {
+    return ((double)h->hit + (double)SCORES_PRIOR * prior) / ((double)h->trial + (double)SCORES_PRIOR);
 }
 
 void ls_scores_fill(const ls_scores *s, ls_tree *t) {
@@ -185,9 +182,9 @@ void ls_scores_fill(const ls_scores *s, ls_tree *t) {
         const int32_t kind = ((n->from * 5 + min32(n->match_n, 4)) * 7 + share) * 5 + sibling;
         const int32_t d = depth_of(n->depth);
         const double prior = own ? 0.8 * (double)n->est_p : guess[sibling];
-        const double all = trial_rate(s->hit[kind][LS_SCORE_DEPTHS], s->trial[kind][LS_SCORE_DEPTHS], prior);
+        const double all = trial_rate(&s->of[kind][LS_SCORE_DEPTHS], prior);
         n->kind = (int16_t)kind;
-        n->est_p = (float)trial_rate(s->hit[kind][d], s->trial[kind][d], all);
+        n->est_p = (float)trial_rate(&s->of[kind][d], all);
         sum[n->parent] += (double)n->est_p;
     }
     for (int32_t i = 1; i < t->n; i++) { // at most one child is right, so limit the sum of the children to 1
@@ -201,8 +198,7 @@ void ls_scores_learn(ls_scores *s, const ls_tree *t) {
         const ls_node *n = &t->nodes[i];
         if (n->state == LS_NODE_NOT_REACHED) continue; // not verified, because its parent was not accepted
         const bool right = n->state == LS_NODE_ACCEPTED;
-        const int32_t d = depth_of(n->depth);
-        count_trial(&s->hit[n->kind][d], &s->trial[n->kind][d], right);
-        count_trial(&s->hit[n->kind][LS_SCORE_DEPTHS], &s->trial[n->kind][LS_SCORE_DEPTHS], right);
+        count_trial(&s->of[n->kind][depth_of(n->depth)], right);
+        count_trial(&s->of[n->kind][LS_SCORE_DEPTHS], right);
     }
 }

@@ -96,7 +96,11 @@ void ls_rates_learn(ls_rates *r, const uint8_t view[LS_VIEWS], double error, dou
 enum { LS_BLEND_MODEL = 9, LS_BLEND_LOOKED = 7, LS_BLEND_KEYS = (2 * LS_BLEND_MODEL + 1) * LS_BLEND_LOOKED };
 
 typedef struct {
-    float hit[LS_BLEND_KEYS], trial[LS_BLEND_KEYS]; // exponentially decayed counts
+    float hit, trial; // exponentially decayed counts
+} ls_hits;
+
+typedef struct {
+    ls_hits of[LS_BLEND_KEYS];
 } ls_blend;
 
 // The inputs for a token.
@@ -119,7 +123,7 @@ void ls_blend_learn(ls_blend *b, int32_t key, bool hit);
 enum { LS_SCORE_DEPTHS = 6, LS_SCORE_KINDS = LS_SOURCE_COUNT * 5 * 7 * 5 };
 
 typedef struct {
-    float hit[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1], trial[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1]; // the last: all depths
+    ls_hits of[LS_SCORE_KINDS][LS_SCORE_DEPTHS + 1]; // the last: all depths
 } ls_scores;
 
 // Replaces the estimates of a proposed tree; the children of a row sum to at most 1.

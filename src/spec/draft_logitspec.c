@@ -14,7 +14,7 @@ typedef struct {
 } drafter;
 
 static void logitspec_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
-    if (reset) ls_recall_break(&((drafter *)base)->recall);
+    if (reset) ((drafter *)base)->recall.broken = true;
     ls_searcher_observe(base, context, n, reset);
 }
 

@@ -50,7 +50,7 @@ static void fill(ls_searcher *s, const ls_ids *ids) {
         }
         if (n == LS_SUCCESSORS_ORDER) memmove(tail, tail + 1, (size_t)(--n) * sizeof *tail);
         tail[n++] = ids->p[i];
-        ls_searcher_recall(s, tail, n, &next);
+        ls_evidence_remember(&s->e, tail, n, -1, &next);
         i += WIDTH;
     }
 }
@@ -69,7 +69,6 @@ ls_code ls_recall_open(ls_recall *r, ls_searcher *s, const char *path, const ls_
         path = own = place("XDG_STATE_HOME", ".local/state", "drafts", setup);
         if (own && !setup->read_only) ls_make_folders(own);
     }
-    r->on = path && *path;
     r->broken = true;
     const ls_code code = ls_stream_open(&r->stream, kind, path, (size_t)LS_RECALL_TOKENS * WIDTH, setup, err);
     free(own);
@@ -80,7 +79,7 @@ ls_code ls_recall_open(ls_recall *r, ls_searcher *s, const char *path, const ls_
 void ls_recall_learn(ls_recall *r, const ls_draft_result *result) {
     const int32_t stop = LS_STREAM_BREAK;
     int32_t number[WIDTH];
-    for (int32_t i = 0; r->on && i < result->tree->n; i++) {
+    for (int32_t i = 0; r->stream.path && i < result->tree->n; i++) {
         const ls_node *n = &result->tree->nodes[i];
         if (n->state != LS_NODE_ACCEPTED) continue;
         const ls_successor next = ls_successors_of(n);
@@ -89,10 +88,6 @@ void ls_recall_learn(ls_recall *r, const ls_draft_result *result) {
         r->broken = false;
         ls_stream_add(&r->stream, number, WIDTH);
     }
-}
-
-void ls_recall_break(ls_recall *r) {
-    r->broken = true;
 }
 
 // ---- bigrams

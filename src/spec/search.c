@@ -37,14 +37,9 @@ static void fetch_entries(const ls_evidence *e, const int32_t *tail, int32_t n) 
     for (size_t i = 0; average && i < sizeof(ls_average); i += 64) __builtin_prefetch(average + i);
 }
 
-// tail: the row's token, and those before it. at: see ls_usage_add.
-static void remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_t at, const ls_successor *next) {
+void ls_evidence_remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_t at, const ls_successor *next) {
     for (int32_t order = 1; order <= n; order++) ls_successors_put(&e->successors, tail + n - order, order, next);
     ls_usage_add(&e->usage, tail[n - 1], at, next);
-}
-
-void ls_searcher_recall(ls_searcher *s, const int32_t *tail, int32_t n, const ls_successor *next) {
-    remember(&s->e, tail, n, -1, next);
 }
 
 static void learn_trials(void *ud, const ls_trial *trials, int32_t n, int32_t came) {
@@ -73,7 +68,7 @@ void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
         const ls_node *n = &t->nodes[i];
         const int32_t at = n->state == LS_NODE_ACCEPTED ? (int32_t)r->n_context + n->depth + 1 : -1;
         const ls_successor next = ls_successors_of(n);
-        remember(e, tail[i], n_tail[i], at, &next);
+        ls_evidence_remember(e, tail[i], n_tail[i], at, &next);
     }
 }
 
@@ -82,7 +77,7 @@ void ls_searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n
     for (size_t i = at; i < at + n && e->remembered; i++) {
         const int32_t most = i + 1 < LS_SUCCESSORS_ORDER ? (int32_t)i + 1 : LS_SUCCESSORS_ORDER;
         const ls_successor next = ls_successors_of(&rows[i - at]);
-        remember(e, context + i + 1 - most, most, (int32_t)i + 1, &next);
+        ls_evidence_remember(e, context + i + 1 - most, most, (int32_t)i + 1, &next);
     }
 }
 

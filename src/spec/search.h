@@ -33,8 +33,9 @@ void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r);
 void ls_searcher_read(ls_drafter *d, const int32_t *context, size_t at, size_t n, const ls_node *rows);
 void ls_searcher_arrays(void *d, ls_memory_visit *v);
 int32_t ls_searcher_pool_size(const ls_drafter *d);
-// Remembers the target's prediction after tail[0..n), 1 to LS_SUCCESSORS_ORDER tokens of another conversation.
-void ls_searcher_recall(ls_searcher *s, const int32_t *tail, int32_t n, const ls_successor *next);
+// Remembers the target's prediction after tail[0..n), 1 to LS_SUCCESSORS_ORDER tokens: the row's, and those before it.
+// at: see ls_usage_add.
+void ls_evidence_remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_t at, const ls_successor *next);
 
 enum {
     LS_SEARCH_GUESSES = LS_MAX_ROWS - 1,

@@ -42,13 +42,13 @@ void ls_evidence_remember(ls_evidence *e, const int32_t *tail, int32_t n, int32_
     ls_usage_add(&e->usage, tail[n - 1], at, next);
 }
 
-static void learn_trials(void *ud, const ls_trial *trials, int32_t n, int32_t came) {
+static void learn_trials(void *ud, const ls_child *children, int32_t n, int32_t came) {
     ls_evidence *e = ud;
     for (int32_t i = 0; i < n; i++) {
-        const float error = (float)(trials[i].token == came) - trials[i].p;
-        if (fabsf(error) < SMALL) continue;
-        ls_rates_learn(&e->rates, trials[i].view, (double)error, LEARNING);
-        ls_usage_bias(&e->usage, trials[i].token, (float)LEARNING * error);
+        const float error = (float)(children[i].token == came) - children[i].p;
+        if (!children[i].looked || fabsf(error) < SMALL) continue;
+        ls_rates_learn(&e->rates, children[i].view, (double)error, LEARNING);
+        ls_usage_bias(&e->usage, children[i].token, (float)LEARNING * error);
     }
 }
 
@@ -246,7 +246,8 @@ static double look_up(const ls_search *q, ls_child *c, int32_t here) {
         }
     }
     ls_rate_views(&c->f, c->view);
-    return ls_rate_odds(&q->e->rates, c->view, u ? u->bias : 0);
+    c->bias = u ? u->bias : 0;
+    return ls_rate_odds(&q->e->rates, c->view, c->bias);
 }
 
 // A child's probability if a draft model saw its parent; stores the key by which ls_blend_learn counts it.
@@ -474,26 +475,16 @@ static int32_t follow(ls_search *q, const ls_tree *t, int32_t row, int32_t max_r
 }
 
 void ls_search_trials(ls_search *q, const ls_tree *t,
-                      void (*each)(void *ud, const ls_trial *trials, int32_t n, int32_t came), void *ud) {
-    ls_trial trials[LS_SEARCH_CHILDREN];
+                      void (*each)(void *ud, const ls_child *children, int32_t n, int32_t came), void *ud) {
     int32_t end = 0;
     for (int32_t i = 1; i < t->n; i++)
         if (t->nodes[i].state == LS_NODE_ACCEPTED && t->nodes[i].depth > t->nodes[end].depth) end = i;
     const int32_t last = follow(q, t, end, t->n);
     for (int32_t at = 0; at <= last; at++) {
         const int32_t came = at < last ? q->c[at + 1].draft.token : t->nodes[end].target;
-        int32_t looked = 0;
         if (came < 0) break;
         collect(q, at);
-        for (int32_t i = 0; i < q->n_children; i++) {
-            const ls_child *c = &q->child[i];
-            const ls_token_usage *u = ls_usage_of(&q->e->usage, c->token);
-            if (!c->looked) continue;
-            ls_trial *trial = &trials[looked++];
-            *trial = (ls_trial){.token = c->token, .bias = u ? u->bias : 0, .p = c->p};
-            memcpy(trial->view, c->view, sizeof trial->view);
-        }
-        each(ud, trials, looked, came);
+        each(ud, q->child, q->n_children, came);
     }
 }
 

@@ -52,8 +52,9 @@ typedef struct {
     int16_t kind;
     bool looked; // look-ups have it
     bool m_chosen;
-    float p;   // its probability by look-ups
-    float m_p; // the draft model's; -1: it does not name the token
+    float p;    // its probability by look-ups
+    float m_p;  // the draft model's; -1: it does not name the token
+    float bias; // of its token (ls_token_usage)
     ls_features f;
     uint8_t view[LS_VIEWS]; // f as values of views
 } ls_child;
@@ -101,16 +102,10 @@ ls_search *ls_search_of(const ls_searcher *d, const ls_draft_state *s);
 void ls_search_run(ls_search *q, int32_t max_rows);
 // Makes a tree of the found rows.
 void ls_search_tree(const ls_search *q, ls_tree *tree);
-// A candidate after an accepted row, by which the rates learn.
-typedef struct {
-    int32_t token;
-    uint8_t view[LS_VIEWS];
-    float bias, p; // of its token (ls_token_usage); its estimated probability
-} ls_trial;
 // Looks once more for the children of the accepted rows, before anything was learnt from them, and calls `each` with
-// those of each row and the token that came after it.
+// those of each row and the token that came after it. The rates learn from those that look-ups have.
 void ls_search_trials(ls_search *q, const ls_tree *t,
-                      void (*each)(void *ud, const ls_trial *trials, int32_t n, int32_t came), void *ud);
+                      void (*each)(void *ud, const ls_child *children, int32_t n, int32_t came), void *ud);
 // Looks once more for the children of a row of such a tree, and then where the search does not look: in shorter
 // n-grams.
 ls_miss ls_search_miss(ls_search *q, const ls_draft_question *k);

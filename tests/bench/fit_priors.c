@@ -26,13 +26,13 @@ typedef struct { // the candidates after one accepted row
 } place;
 
 static struct {
-    ls_trial *trials;
+    ls_child *trials;
     place *places;
     size_t n_trials, n_places, room, room_places;
     void (*learn)(ls_drafter *d, const ls_draft_result *r);
 } all;
 
-static void keep(void *ud, const ls_trial *trials, int32_t n, int32_t came) {
+static void keep(void *ud, const ls_child *trials, int32_t n, int32_t came) {
     (void)ud;
     if (all.n_trials + (size_t)n > all.room) {
         all.room = 2 * all.room + LS_SEARCH_CHILDREN;
@@ -91,7 +91,7 @@ static ls_code decode(size_t *prompts, char **argv, bool odd, ls_err *err) {
 static void estimate(const ls_rates *r, const place *at) {
     double sum = 1, odds[LS_SEARCH_CHILDREN];
     for (int32_t i = 0; i < at->n; i++) {
-        const ls_trial *t = &all.trials[at->first + (size_t)i];
+        const ls_child *t = &all.trials[at->first + (size_t)i];
         sum += odds[i] = ls_rate_odds(r, t->view, t->bias);
     }
     for (int32_t i = 0; i < at->n; i++) all.trials[at->first + (size_t)i].p = (float)(odds[i] / sum);
@@ -137,7 +137,7 @@ int main(int argc, char **argv) {
         for (size_t k = 0; k < all.n_places; k++) {
             estimate(&r, &all.places[k]);
             for (int32_t i = 0; i < all.places[k].n; i++) {
-                const ls_trial *t = &all.trials[all.places[k].first + (size_t)i];
+                const ls_child *t = &all.trials[all.places[k].first + (size_t)i];
                 ls_rates_learn(&r, t->view, (t->token == all.places[k].came) - (double)t->p, FIRST_STEP / (1 + round));
             }
         }

@@ -178,11 +178,11 @@ static void guesses_share_what_the_root_leaves(void **state) {
 
 enum { TRIALS = 4000 };
 typedef struct {
-    ls_trial of[TRIALS];
+    ls_child of[TRIALS];
     int32_t n, places, came[LS_MAX_ROWS], end[LS_MAX_ROWS]; // end: trials up to this place
 } tested;
 
-static void keep(void *ud, const ls_trial *trials, int32_t n, int32_t came) {
+static void keep(void *ud, const ls_child *trials, int32_t n, int32_t came) {
     tested *k = ud;
     memcpy(k->of + k->n, trials, (size_t)n * sizeof *trials);
     k->n += n;

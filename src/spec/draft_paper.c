@@ -31,18 +31,15 @@ typedef struct {
     ls_match match;
 } chain;
 
-// least: so many tokens if the text has them there, even beyond those of the match.
-static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank, int32_t least) {
+// For a question: so many tokens as it has rows if the text has them there, even beyond those of the match.
+static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank, const ls_growth *g) {
     chain c;
     c.n = 0;
     c.match = (ls_match){.pos = -1};
-    // the last two committed tokens, the root, and a guess after it
-    int32_t tail[4], n = 0;
-    for (size_t i = s->n_context > 2 ? s->n_context - 2 : 0; i < s->n_context; i++) tail[n++] = s->context[i];
-    tail[n++] = s->root;
+    int32_t tail[LS_POOL_ORDER + 1], n = ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, LS_POOL_ORDER);
     if (rank >= 0) tail[n++] = c.tokens[c.n++] = s->top_ids[rank];
     if (rank < 0 ? d->root : d->tails) c.match = ls_pool_find(&d->pool, tail, (size_t)n);
-    const int32_t limited = c.n + c.match.len, left = (int32_t)s->n_context - c.match.pos,
+    const int32_t least = g->q ? g->n : 0, limited = c.n + c.match.len, left = (int32_t)s->n_context - c.match.pos,
                   more = least <= c.match.len || !c.match.n ? c.match.len
                          : least < left                     ? least
                                                             : left;
@@ -66,7 +63,7 @@ static void paper_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) 
     const int32_t ranks = ranks_of(d, s, g->max_rows);
     for (int32_t rank = -1; rank < ranks && ls_grow_room(g) > 0; rank++) {
         if (rank >= 0 && s->top_ids[rank] == s->root) continue;
-        const chain c = chain_of(d, s, rank, g->q ? g->n : 0);
+        const chain c = chain_of(d, s, rank, g);
         ls_grow_chain(g, c.tokens, c.n, c.most,
                       (ls_branch){.rank = (int16_t)rank,
                                   .match_n = (int16_t)c.match.n,

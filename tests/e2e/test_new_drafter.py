@@ -15,12 +15,12 @@ static void again_grow(ls_drafter *d, const ls_draft_state *s, ls_growth *g) {
     (void)d;
     ls_grow_chain(g, &s->root, 1, 1, (ls_branch){.rank = -1, .match_pos = -1, .found = 1});
 }
-static ls_code again_make(ls_drafter **out, const ls_draft_setup *setup, ls_err *err) {
-    (void)setup, (void)err;
-    *out = ls_drafter_new(sizeof **out, (ls_drafter){.grow = again_grow});
-    return LS_OK;
-}
-const ls_method ls_method_again = {.name = "again", .summary = "the root once more", .source = "a test", .rows = 2, .make = again_make};
+const ls_method ls_method_again = {.name = "again",
+                                   .summary = "the root once more",
+                                   .source = "a test",
+                                   .rows = 2,
+                                   .size = sizeof(ls_drafter),
+                                   .drafter = &(const ls_drafter){.grow = again_grow}};
 """
 
 

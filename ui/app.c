@@ -20,8 +20,7 @@ enum { FRAMES = 30, EVENTS_AT_ONCE = 4096, MOST_PROMPT = 64 << 20, EXIT_SIGNALLE
 
 typedef struct {
     ui_screen screen;
-    const ui_theme *light, *dark;    // by the terminal's background; light NULL: never
-    const char *history;             // file of prompts; NULL: none
+    const ui_theme *light;           // where the terminal's background is light; NULL: never
     int fps;                         // frames a second at most
     bool history_failed;             // a write failed, and the user was told
     bool dirty, urgent;              // urgent: a key was pressed, its effect is to be seen at once
@@ -65,7 +64,8 @@ static void take_key(app *a, ui_key k) {
         s->typed.interrupted = false;
         ui_say_error(s, "invalid UTF-8 from the terminal was ignored: set the encoding of the terminal to UTF-8");
     } else if (k.code == UI_KEY_BACKGROUND) {
-        if (a->light) ui_term_colors(a->screen.theme = ui_is_light((unsigned)k.tag) ? a->light : a->dark);
+        if (a->light)
+            ui_term_colors(a->screen.theme = ui_is_light((unsigned)k.tag) ? a->light : a->screen.options->theme);
     } else {
         if (k.code == UI_KEY_MOUSE && k.row < a->screen.canvas.rows && k.col < a->screen.canvas.cols)
             k.tag = a->screen.canvas.cells[k.row * a->screen.canvas.cols + k.col].tag;
@@ -95,7 +95,8 @@ void ui_send_asked(ui_state *s, ls_source *source) {
 static void send_asked(app *a) {
     ls_err err;
     ui_state *s = &a->screen.state;
-    if (a->history && ui_history_add(&s->typed.prompt, a->history, &err) && !a->history_failed) {
+    const char *history = a->screen.options->history;
+    if (history && ui_history_add(&s->typed.prompt, history, &err) && !a->history_failed) {
         ui_say_error(s, "%s", err.msg);
         ui_log(s, err.msg, strlen(err.msg)); // the message line may soon show another message
         a->history_failed = true;
@@ -266,7 +267,7 @@ ls_code ui_run(ls_source *source, const ui_options *o, int *exit_code, ls_err *e
         source->close(source);
         return code;
     }
-    app a = {.light = light, .dark = o->theme, .history = o->history, .fps = o->fps > 0 ? o->fps : FRAMES};
+    app a = {.light = light, .fps = o->fps > 0 ? o->fps : FRAMES};
     ui_state *s = &a.screen.state;
     ui_screen_open(&a.screen, source, o, theme, ui_term_is_utf8());
     if (!a.screen.canvas.utf8)
@@ -335,7 +336,6 @@ static void show_stop(ui_screen *s, int stop) {
         s->conversation = s->state;
         s->conversation.asked.tour = 0;
     }
-    s->stop = stop;
     s->source = o.given.tour(o.given.ud, stop, &of, &o.demo, &err);
     if (!s->source) {
         show_conversation(s);
@@ -360,7 +360,7 @@ bool ui_screen_follow(ui_screen *s) {
     const bool leaves = s->waiting && (asked->quit || asked->tour < 0);
     if (!leaves && asked->tour <= 0) return false;
     if (leaves) leave_tour(s);
-    else show_stop(s, s->waiting ? s->stop + 1 : 0);
+    else show_stop(s, s->state.playing.tour_stop); // the next one
     return true;
 }
 

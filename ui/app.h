@@ -38,7 +38,6 @@ typedef struct {
     const ui_theme *theme;
     ls_source *waiting; // the conversation, during the tour; NULL: no tour is shown
     ui_state conversation;
-    int stop; // from 0
 } ui_screen;
 
 void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const ui_theme *t, bool utf8);

@@ -9,7 +9,6 @@
 #include "ui/term_curses.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -194,14 +193,10 @@ static void loop(app *a) {
     bool worked = false; // shadows worked in the last round: their result must be drawn
     app_draw(a);
     while (!s->asked.quit && !ui_term_signal()) {
-        struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0},
-                               {a->screen.source->wake_fd(a->screen.source), POLLIN, 0},
-                               {ui_term_signal_fd(), POLLIN, 0}};
         const bool more = ui_shadows_work(s);
         a->dirty |= more || worked;
         worked = more;
-        if (poll(fds, 3, more ? 0 : wait_ms(a)) < 0 && errno != EINTR) break;
-        ui_term_woken();
+        const bool open = ui_term_wait(a->screen.source->wake_fd(a->screen.source), more ? 0 : wait_ms(a));
         if (ui_term_signal()) break;
         take_events(a);
         ui_key k;
@@ -211,7 +206,7 @@ static void loop(app *a) {
         a->dirty |= ui_screen_follow(&a->screen);
         ui_demo_is_due(s, ls_now_ns());
         send_asked(a);
-        if (fds[0].revents & (POLLHUP | POLLERR | POLLNVAL)) { // the terminal was closed
+        if (!open) {
             s->asked.exit_code = 1;
             break;
         }

@@ -66,6 +66,12 @@ static void wake(void) {
     errno = error;
 }
 
+static void clear_wakes(void) {
+    char noted[64];
+    while (read(term.wake[0], noted, sizeof noted) > 0) { // the flags tell what happened
+    }
+}
+
 // Only calls that are safe in a signal handler: a fixed string that leaves curses' screen, and the tty's modes.
 static void leave(void) {
     static const char restore[] = "\033[?2004l\033[?1000l\033[?1002l\033[?1006l\033[0m\033[?1049l\033[?25h\r\n";
@@ -564,7 +570,7 @@ static int wait_for_child(pid_t child) {
         struct pollfd woken = {term.wake[0], POLLIN, 0};
         if (term.signal && !signalled) kill(child, signalled = term.signal);
         if (poll(&woken, 1, signalled ? TIMEOUT_MS : -1) == 0) return -1;
-        ui_term_woken();
+        clear_wakes();
     }
     return status;
 }
@@ -595,14 +601,11 @@ int ui_term_run(const char *command, const char *argument) {
     return child > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-int ui_term_signal_fd(void) {
-    return term.wake[0];
-}
-
-void ui_term_woken(void) {
-    char noted[64];
-    while (read(term.wake[0], noted, sizeof noted) > 0) { // the flags tell what happened
-    }
+bool ui_term_wait(int fd, int ms) {
+    struct pollfd fds[] = {{STDIN_FILENO, POLLIN, 0}, {fd, POLLIN, 0}, {term.wake[0], POLLIN, 0}};
+    const bool failed = poll(fds, 3, ms) < 0 && errno != EINTR;
+    clear_wakes(); // before keys are read: a new size that comes after them has to end the next wait
+    return !failed && !(fds[0].revents & (POLLHUP | POLLERR | POLLNVAL));
 }
 
 int ui_term_signal(void) {

@@ -32,9 +32,7 @@ int ui_term_run(const char *command, const char *argument);
 ui_key ui_term_key(void);          // the next key, UI_KEY_NONE when none waits
 const ls_buf *ui_term_paste(void); // after UI_KEY_PASTE, until the next key is read: the text, as it came
 int ui_term_key_ms(void);          // ms until a key is complete without another byte; -1: no byte is pending
-// A descriptor that polls readable after a signal. ui_term_signal is the signal that ends the program, else 0.
-int ui_term_signal_fd(void);
-// Clears the descriptor. Call it before reading keys: a new size that comes after them has to end the next wait.
-void ui_term_woken(void);
-int ui_term_signal(void);
+// Waits until a byte or a signal comes or fd is readable, at most `ms` (-1: no limit). False: the terminal was closed.
+bool ui_term_wait(int fd, int ms);
+int ui_term_signal(void);            // that ends the program; 0: none
 const char *ui_curses_version(void); // "ncurses 6.4..."

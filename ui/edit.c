@@ -127,36 +127,34 @@ static bool move_line(ui_edit *e, int by) {
     return true;
 }
 
-bool ui_edit_key(ui_edit *e, int key) {
+void ui_edit_key(ui_edit *e, int key) {
     char utf8[4];
     switch (key) {
-    case UI_KEY_LEFT: e->cursor = before(e); return true;
-    case UI_KEY_RIGHT: e->cursor = after(e); return true;
+    case UI_KEY_LEFT: e->cursor = before(e); break;
+    case UI_KEY_RIGHT: e->cursor = after(e); break;
     case UI_KEY_HOME:
-    case UI_CTRL('A'): e->cursor = line_begin(e, e->cursor); return true;
+    case UI_CTRL('A'): e->cursor = line_begin(e, e->cursor); break;
     case UI_KEY_END:
-    case UI_CTRL('E'): e->cursor = line_end(e, e->cursor); return true;
+    case UI_CTRL('E'): e->cursor = line_end(e, e->cursor); break;
     case UI_KEY_UP:
         if (!move_line(e, -1) && e->at > 0) recall(e, e->at - 1);
-        return true;
+        break;
     case UI_KEY_DOWN:
         if (!move_line(e, 1)) recall(e, e->at + 1);
-        return true;
-    case UI_KEY_NEWLINE: ui_edit_insert(e, "\n", 1); return true;
-    case UI_KEY_BACKSPACE: cut(e, before(e), e->cursor); return true;
+        break;
+    case UI_KEY_NEWLINE: ui_edit_insert(e, "\n", 1); break;
+    case UI_KEY_BACKSPACE: cut(e, before(e), e->cursor); break;
     case UI_CTRL('D'):
-    case UI_KEY_DELETE: cut(e, e->cursor, after(e)); return true;
-    case UI_KEY_DELETE_WORD: cut(e, e->cursor, word_after(e)); return true;
-    case UI_KEY_WORD_LEFT: e->cursor = word_before(e); return true;
-    case UI_KEY_WORD_RIGHT: e->cursor = word_after(e); return true;
-    case UI_CTRL('U'): cut(e, line_begin(e, e->cursor), e->cursor); return true;
-    case UI_CTRL('K'): cut(e, e->cursor, line_end(e, e->cursor)); return true;
-    case UI_CTRL('W'): cut(e, word_before(e), e->cursor); return true;
-    default: break;
+    case UI_KEY_DELETE: cut(e, e->cursor, after(e)); break;
+    case UI_KEY_DELETE_WORD: cut(e, e->cursor, word_after(e)); break;
+    case UI_KEY_WORD_LEFT: e->cursor = word_before(e); break;
+    case UI_KEY_WORD_RIGHT: e->cursor = word_after(e); break;
+    case UI_CTRL('U'): cut(e, line_begin(e, e->cursor), e->cursor); break;
+    case UI_CTRL('K'): cut(e, e->cursor, line_end(e, e->cursor)); break;
+    case UI_CTRL('W'): cut(e, word_before(e), e->cursor); break;
+    default:
+        if (key >= 32 && key < UI_KEY_FIRST) ui_edit_insert(e, utf8, (size_t)ls_utf8_encode((uint32_t)key, utf8));
     }
-    if (key < 32 || key >= UI_KEY_FIRST) return false;
-    ui_edit_insert(e, utf8, (size_t)ls_utf8_encode((uint32_t)key, utf8));
-    return true;
 }
 
 char *ui_edit_take(ui_edit *e) {

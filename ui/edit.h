@@ -17,7 +17,7 @@ typedef struct {
 void ui_edit_free(ui_edit *e);
 // Leaves out control characters and bytes that are not UTF-8, and returns how many; CR and CR LF end lines as LF does.
 size_t ui_edit_insert(ui_edit *e, const char *p, size_t n);
-bool ui_edit_key(ui_edit *e, int key);          // false: the editor does not use this key
+void ui_edit_key(ui_edit *e, int key);
 void ui_edit_set(ui_edit *e, const char *text); // replaces the text
 // Takes the text (owned by the caller), remembers it, and empties the line.
 char *ui_edit_take(ui_edit *e);

@@ -103,14 +103,14 @@ static void write_text(run *r, const char *p, size_t n, bool last) {
 static void stream(run *r) {
     const ls_buf *text = ls_session_text(r->session);
     size_t settled = ls_session_settled(r->session);
-    if (!r->streams || r->alternatives || settled <= r->printed) return;
+    if (!r->streams || settled <= r->printed) return;
     write_text(r, text->p + r->printed, settled - r->printed, false);
     r->printed = settled;
 }
 
 static void print_alternatives(run *r, const ls_step *step) {
     ls_buf out = {0};
-    if (!r->streams || !r->alternatives) return;
+    if (!r->alternatives) return;
     if (!step->output_pos) alternatives_head(&out);
     alternatives(step, r->model.vocab, r->alternatives, &out);
     write_bytes(r, out.p, out.n);
@@ -267,7 +267,10 @@ ls_code ls_cmd_generate(const ls_command_line *c, ls_console *to, ls_err *err) {
         return code;
     }
     ls_catch_signals();
-    run r = {.line = c, .streams = !c->json && !trace_on_stdout, .alternatives = alternatives, .progress = &to->gauge};
+    run r = {.line = c,
+             .streams = !c->json && !trace_on_stdout && !alternatives,
+             .alternatives = alternatives,
+             .progress = &to->gauge};
     ls_run_setup_init(&r.setup, &c->options);
     ls_gauge_watch(&to->gauge, &r.setup.s.model.engine);
     if (trace)

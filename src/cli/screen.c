@@ -25,18 +25,13 @@
 
 static const struct {
     int option;
-    const char *choices; // suggested values; NULL: all rules
-} usual[] = {{LS_OPT_method, ls_method_names},
-             {LS_OPT_max_rows, "auto|1|2|4|8|16|32|64"},
-             {LS_OPT_sizing, NULL},
-             {LS_OPT_costs, LS_COST_CHOICES},
-             {LS_OPT_acceptance, NULL},
-             {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
-             {LS_OPT_top_k, "0|10|40|100"},
-             {LS_OPT_top_p, "1|0.95|0.9|0.5"},
-             {LS_OPT_seed, "auto|1|2|3"},
-             {LS_OPT_max_tokens, "64|128|256|512|1024|4096"},
-             {LS_OPT_format, "auto|chat|raw"}};
+    const char *choices; // suggested values; NULL: those of the option, or all rules
+} usual[] = {{LS_OPT_method, NULL},         {LS_OPT_max_rows, "auto|1|2|4|8|16|32|64"},
+             {LS_OPT_sizing, NULL},         {LS_OPT_costs, LS_COST_CHOICES},
+             {LS_OPT_acceptance, NULL},     {LS_OPT_temperature, "0|0.2|0.5|0.7|1|1.3"},
+             {LS_OPT_top_k, "0|10|40|100"}, {LS_OPT_top_p, "1|0.95|0.9|0.5"},
+             {LS_OPT_seed, "auto|1|2|3"},   {LS_OPT_max_tokens, "64|128|256|512|1024|4096"},
+             {LS_OPT_format, NULL}};
 enum { USUAL = sizeof usual / sizeof *usual };
 
 // The option of setting n: the usual ones, then the knobs; -1: no more.
@@ -53,8 +48,7 @@ static void rule_choices(ls_rule_list rules, ls_buf *out) {
 static void knob_choices(const ls_knob *k, ls_buf *out) {
     enum { AROUND = 3 };
     double before = -1;
-    if (k->kind == LS_KNOB_SWITCH) ls_buf_str(out, "on|off");
-    if (k->kind == LS_KNOB_SWITCH || k->kind == LS_KNOB_FILE) return;
+    if (k->kind == LS_KNOB_FILE) return;
     for (int i = -AROUND; i <= AROUND; i++) {
         double v = ldexp(k->fallback, i);
         if (k->kind == LS_KNOB_INT) v = (double)(long)v;
@@ -68,7 +62,8 @@ static void knob_choices(const ls_knob *k, ls_buf *out) {
 static const char *choices_of(size_t n) {
     static ls_buf all[UI_SETTINGS];
     ls_buf *made = &all[n];
-    if (n < USUAL && usual[n].choices) return usual[n].choices;
+    const char *fixed = n < USUAL && usual[n].choices ? usual[n].choices : ls_options_choices(option_of(n));
+    if (fixed) return fixed;
     if (made->p) return made->p;
     if (n >= USUAL) knob_choices(ls_knob_at(n - USUAL), made);
     else if (usual[n].option == LS_OPT_acceptance) rule_choices(ls_accept_at, made);

@@ -182,6 +182,15 @@ class Generate(unittest.TestCase):
         self.assertEqual(p.returncode, 1)
         self.assertEqual(p.stderr, "logitspec: cannot write to standard output: the disk is full\n")
 
+    def test_a_last_line_that_is_lost_is_said(self):
+        with tempfile.TemporaryDirectory() as d, open("/dev/full", "w") as full:
+            trace = os.path.join(d, "t.jsonl")
+            run("generate", *SCRIPT, "--prompt", "x", "--max-tokens", "5", "--trace", trace)
+            p = subprocess.run([PROGRAM, "report", trace, "-o", os.path.join(d, "r.md")], stdout=full, stderr=subprocess.PIPE, env=ENV,
+                               text=True, timeout=60, check=False)
+            self.assertEqual((p.returncode, p.stderr), (1, "logitspec: cannot write to standard output: the disk is full\n"))
+            self.assertTrue(os.path.exists(os.path.join(d, "r.md")))
+
     def test_standard_streams_that_are_closed(self):
         """No file that is opened gets their numbers, and what cannot be written is an error."""
         with tempfile.TemporaryDirectory() as d:

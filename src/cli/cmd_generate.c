@@ -119,7 +119,7 @@ static void print_alternatives(run *r, const ls_step *step) {
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
-    if (fraction <= 0 && r->runner.n_read >= LONG_PROMPT) ls_gauge_at_once(r->progress);
+    if (fraction <= 0 && r->runner.n_read >= LONG_PROMPT) r->progress->last_ns = 1;
     return ls_gauge_show(r->progress, stage, fraction);
 }
 

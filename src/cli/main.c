@@ -165,7 +165,7 @@ static ls_code run(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (!code) code = begin_log(c, command->name, err);
     if (code) return code;
     warn_of_idle_flags(c);
-    to->gauge = ls_gauge_start(c->quiet || c->json);
+    to->gauge = (ls_gauge){.quiet = c->quiet || c->json, .tty = isatty(STDERR_FILENO)};
     return command->run(c, to, err);
 }
 

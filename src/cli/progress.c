@@ -33,14 +33,6 @@ void ls_leave_signals(void) {
     }
 }
 
-ls_gauge ls_gauge_start(bool quiet) {
-    return (ls_gauge){.quiet = quiet, .tty = isatty(STDERR_FILENO)};
-}
-
-void ls_gauge_at_once(ls_gauge *g) {
-    g->last_ns = 1;
-}
-
 bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
     ls_gauge *g = gauge;
     uint64_t now = ls_now_ns();

@@ -12,13 +12,11 @@ void ls_catch_signals(void);
 void ls_leave_signals(void); // their default actions again, for whoever handles them next
 
 typedef struct {
-    bool quiet, tty, shown;
-    uint64_t last_ns;
+    bool quiet, tty; // tty: standard error is a terminal
+    bool shown;
+    uint64_t last_ns; // when a line was shown, or the work began; 1: long ago, so that the next line is shown at once
 } ls_gauge;
 
-ls_gauge ls_gauge_start(bool quiet);
-// Shows the next line at once, even if the work is short.
-void ls_gauge_at_once(ls_gauge *g);
 // An ls_progress function for an ls_gauge: shows the progress of long work (fraction below zero: unknown). False:
 // interrupted.
 bool ls_gauge_show(void *gauge, const char *stage, double fraction);

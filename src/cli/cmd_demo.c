@@ -105,26 +105,23 @@ static ls_code play(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err
                screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
     const ls_replay_options recorded = {.path = d->trace, .rival = d->rival_trace, .paused = true};
     bool failed = false;
-    ls_source *source =
-        live_run ? ls_live_open(&c->options, NULL, NULL, &failed, err) : ls_source_replay(&recorded, err);
-    ls_code code = source ? LS_OK : err->code;
-    if (screen) {
-        ui_options options = {.given.recording = !live_run, .demo = &d->play, .prompt = live_run ? d->prompt : NULL};
-        code = ls_show(source, &options, c, to, err);
-    } else if (!code) {
-        ls_catch_signals();
-        code = tell(source, d, !live_run, c->options.ascii, &to->out, err);
-        source->close(source);
-    }
-    if (!to->status && failed) to->status = LS_EXIT_FAILED;
-    return code;
-}
-
-static ls_code play_read(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err *err) {
+    ls_source *source = NULL;
     ls_command_line own = *c; // the settings of the demo override all others
     ls_options_copy(&own.options, &c->options);
     ls_code code = d->settings ? ls_options_yaml(&own.options, d->settings, d->file, err) : LS_OK;
-    if (!code) code = play(&own, d, to, err);
+    if (!code) {
+        source = live_run ? ls_live_open(&own.options, NULL, NULL, &failed, err) : ls_source_replay(&recorded, err);
+        code = source ? LS_OK : err->code;
+    }
+    if (source && screen) {
+        ui_options options = {.given.recording = !live_run, .demo = &d->play, .prompt = live_run ? d->prompt : NULL};
+        code = ls_show(source, &options, &own, to, err);
+    } else if (source) {
+        ls_catch_signals();
+        code = tell(source, d, !live_run, own.options.ascii, &to->out, err);
+        source->close(source);
+    }
+    if (!to->status && failed) to->status = LS_EXIT_FAILED;
     ls_options_free(&own.options);
     return code;
 }
@@ -156,7 +153,7 @@ static ls_code ask(const ls_command_line *c, ls_demo *d, size_t n, ls_console *t
             ls_sanitize_row(&to->out, "There is no demo '%.60s' in the list.", line);
             continue;
         }
-        code = play_read(c, wanted, to, err);
+        code = play(c, wanted, to, err);
         next = (size_t)(wanted - d) + 1;
     }
     return code;
@@ -170,7 +167,7 @@ static ls_code of_list(const ls_command_line *c, const char *number, ls_console 
     if (code) {
     } else if (number && !(wanted = find(d, n, number)))
         code = ls_fail(err, LS_E_USAGE, "there is no demo %.60s ('logitspec demo' lists %zu)", number, n);
-    else if (number) code = play_read(c, wanted, to, err);
+    else if (number) code = play(c, wanted, to, err);
     else {
         list(d, n, &to->out);
         if (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO) && ls_print(&to->out)) code = ask(c, d, n, to, err);
@@ -186,7 +183,7 @@ ls_code ls_cmd_demo(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (!name || (*name && !name[strspn(name, "0123456789")])) return of_list(c, name, to, err);
     ls_code code = ls_demo_read(&d, name, err);
     if (code) return code;
-    code = play_read(c, &d, to, err);
+    code = play(c, &d, to, err);
     ls_demo_free(&d);
     return code;
 }

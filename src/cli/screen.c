@@ -148,10 +148,9 @@ static ls_code save_settings(const ui_setting *settings, int n, char *said, size
     ls_options_copy(&wanted, &plain);
     for (int i = 0; i < n && !code; i++)
         if (*settings[i].value) code = ls_options_set(&wanted, settings[i].key, settings[i].value, path, &err);
-    for (int i = 0; i < ls_options_count() && !code; i++)
-        for (int k = 0; k < n && ls_options_differ(&plain, &wanted, i); k++)
-            if (!strcmp(settings[k].key, ls_options_key(i)))
-                changes[n_changes++] = (ls_config_change){settings[k].key, settings[k].value};
+    for (int i = 0; i < n && !code; i++)
+        if (ls_options_differ(&plain, &wanted, option_of((size_t)i)))
+            changes[n_changes++] = (ls_config_change){settings[i].key, settings[i].value};
     if (!code && n_changes) code = ls_config_file_change(path, changes, n_changes, &err);
     if (code) snprintf(said, size, "%s", err.msg);
     else if (!n_changes) snprintf(said, size, "%.300s already has these values: nothing was written", path);

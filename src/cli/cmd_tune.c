@@ -16,7 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_WAYS = 1024, WORD = 80, FINALISTS = 5, OF_ONE_METHOD = 2 };
+enum { WORD = 80, FINALISTS = 5, OF_ONE_METHOD = 2 };
 
 typedef struct {
     char word[WORD];
@@ -30,8 +30,8 @@ typedef struct {
     ls_comparison k;
     ls_cost_curve costs;
     ls_recording **turns; // by the suite's numbers; NULL: the turn did not fit the context
-    way ways[MAX_WAYS];
-    int n_ways;
+    way *ways;
+    size_t n_ways;
 } tuning;
 
 // ---- recording
@@ -93,7 +93,8 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
     if (!(code = ls_simulator_new(&s, &c.setup.s.decode, &place, &t->costs, err))) {
         for (size_t i = 0; i < t->k.suite.n_turns; i++)
             if (t->turns[i]) ls_simulate(s, t->turns[i], &total);
-        if (t->n_ways < MAX_WAYS && total.emitted) {
+        if (total.emitted) {
+            t->ways = ls_grown(t->ways, t->n_ways, sizeof *t->ways);
             way *w = &t->ways[t->n_ways++];
             snprintf(w->word, sizeof w->word, "%s", c.label);
             w->method = c.method;
@@ -141,11 +142,11 @@ static int by_time(const void *a, const void *b) {
 
 // The best by simulation, at most OF_ONE_METHOD of one method, and always plain decoding and the default.
 static void choose_finalists(tuning *t, ls_buf *list) {
-    qsort(t->ways, (size_t)t->n_ways, sizeof *t->ways, by_time);
+    if (t->n_ways) qsort(t->ways, t->n_ways, sizeof *t->ways, by_time);
     ls_buf_str(list, "plain,logitspec");
-    for (int i = 0, taken = 0; i < t->n_ways && taken < FINALISTS; i++) {
+    for (size_t i = 0, taken = 0; i < t->n_ways && taken < FINALISTS; i++) {
         int same = 0;
-        for (int j = 0; j < i; j++) same += t->ways[j].method == t->ways[i].method;
+        for (size_t j = 0; j < i; j++) same += t->ways[j].method == t->ways[i].method;
         // logitspec/auto is the default, which is in the list
         if (same >= OF_ONE_METHOD || !strcmp(t->ways[i].word, "logitspec/auto")) continue;
         ls_buf_fmt(list, ",%s", t->ways[i].word);
@@ -204,7 +205,7 @@ static void say_winner(const tuning *t, int winner) {
         if (i != winner && !other.different && high >= low)
             ls_buf_fmt(&near, "%s%s", near.n ? ", " : "", k->c[i].label);
     }
-    ls_say(0, "fastest: %s (%d simulated, %d run)%s%s%s", k->c[winner].label, t->n_ways, k->n,
+    ls_say(0, "fastest: %s (%zu simulated, %d run)%s%s%s", k->c[winner].label, t->n_ways, k->n,
            near.n ? "; no significant difference from: " : "", near.n ? near.p : "",
            isnan(low) && k->n > 1 ? "; a confidence interval needs at least 3 prompts" : "");
     ls_buf_free(&near);
@@ -410,28 +411,26 @@ static ls_code find_fastest(const ls_command_line *c, ls_console *to, ls_err *er
     if (c->n_args)
         return ls_fail(err, LS_E_USAGE, "'logitspec tune' takes prompts; for recordings such as %.80s, use --fit c2t",
                        c->args[0]);
-    tuning *t = ls_calloc(1, sizeof *t);
+    tuning t = {.line = c, .k.gauge = &to->gauge};
     ls_buf finalists = {0};
-    t->line = c;
-    t->k.gauge = &to->gauge;
     ls_gauge_reads(&to->gauge);
-    ls_options_copy(&t->base, &c->options);
-    ls_settle_seed(&t->base);
-    ls_code code = ls_comparison_prompts(&t->k, c, err);
-    if (!code) code = record(t, err);
-    if (!code) code = simulate_all(t, err);
+    ls_options_copy(&t.base, &c->options);
+    ls_settle_seed(&t.base);
+    ls_code code = ls_comparison_prompts(&t.k, c, err);
+    if (!code) code = record(&t, err);
+    if (!code) code = simulate_all(&t, err);
     if (!code) {
-        choose_finalists(t, &finalists);
-        code = run(t, finalists.p, err);
+        choose_finalists(&t, &finalists);
+        code = run(&t, finalists.p, err);
     }
     ls_gauge_clear(&to->gauge);
-    if (!code) conclude(t, &to->out);
-    for (size_t i = 0; t->turns && i < t->k.suite.n_turns; i++) ls_recording_free(t->turns[i]);
-    free(t->turns);
+    if (!code) conclude(&t, &to->out);
+    for (size_t i = 0; t.turns && i < t.k.suite.n_turns; i++) ls_recording_free(t.turns[i]);
+    free(t.turns);
+    free(t.ways);
     ls_buf_free(&finalists);
-    ls_options_free(&t->base);
-    ls_comparison_free(&t->k);
-    free(t);
+    ls_options_free(&t.base);
+    ls_comparison_free(&t.k);
     return code;
 }
 

@@ -9,12 +9,6 @@ typedef enum {
 #include "source/commands.def"
 #undef COMMAND
 } ls_command_kind;
-enum {
-    LS_CMD_COUNT = 0
-#define COMMAND(...) +1
-#include "source/commands.def"
-#undef COMMAND
-};
 
 // A command that is refused during an answer, so a sender that wants it carried out waits for the end of the answer,
 // and for the LS_STATE_IDLE that ends the command.

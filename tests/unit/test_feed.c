@@ -464,7 +464,7 @@ static void the_source_shows_one_request(void **state) {
     ls_feed_put(f, 2, trace.p, trace.n);
     set(f, 2, LS_REQUEST_DONE);
     take(s, &v, follows_second);
-    for (int kind = LS_CMD_PROMPT; kind < LS_CMD_COUNT; kind++)
+    for (int kind = LS_CMD_PROMPT; kind <= LS_CMD_RIVAL; kind++)
         if (kind != LS_CMD_OPEN)
             assert_int_equal(s->command(s, &(ls_command){(ls_command_kind)kind, "x", 1}, &err), LS_E_UNSUPPORTED);
     assert_int_equal(s->command(s, &(ls_command){LS_CMD_OPEN, NULL, 1}, &err), LS_OK);

@@ -270,10 +270,7 @@ ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_dra
     m->sampling = sampling;
     m->accept = accept;
     const ls_code code = open_model(m, o, err);
-    if (code) {
-        model_free(&m->base);
-        return code;
-    }
-    *out = &m->base;
-    return LS_OK;
+    if (code) model_free(&m->base);
+    else *out = &m->base;
+    return code;
 }

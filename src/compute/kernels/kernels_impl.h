@@ -2,8 +2,8 @@
  *   W (lanes), LEVEL (the table's name), LEVEL_NAME (its string), R_MAX (3 or 6: rows of a micro-kernel), FUSED_MAX
  *   (most rows that unpack weights on the way),
  *   and the inline functions vf_fma, vf_max, vf_half (W f16 to floats),
- *   vf_u4 (W bytes to low and high nibbles as floats), vf_i8 (W int8 to floats),
- *   and for kernels_integers.h vf_fma_once (rounded once), vi_bytes (W bytes to integers), vf_round (to integers).
+ *   vf_i8 (W int8 to floats), vi_bytes (W bytes to integers),
+ *   and for kernels_integers.h vf_fma_once (rounded once), vf_round (to integers).
  */
 /* Not formatted by a program: it would join macros that are statements, and lines of tables. */
 /* clang-format off */
@@ -65,35 +65,32 @@ static void k_to_bf16(float *x, int32_t n, uint16_t *bits) {
     }
 }
 
-static void k_rmsnorm(const float *x, const float *weight, int32_t n, float eps, float *out) {
+/* The mean of n values or of their squares. */
+INLINE float mean_of(const int squares, const float *x, int32_t n) {
     vf acc[4];
-    for (int i = 0; i < 4; i++) acc[i] = vf_set(0);
     int32_t i = 0;
-    for (; i + 4 * W <= n; i += 4 * W)
-        for (int j = 0; j < 4; j++) {
-            vf v = vf_load(x + i + j * W);
-            acc[j] = vf_fma(v, v, acc[j]);
-        }
-    for (; i < n; i += W) { /* n is a multiple of 32, W at most 16 */
-        vf v = vf_load(x + i);
-        acc[0] = vf_fma(v, v, acc[0]);
+    EACH(j, 0, 4) acc[j] = vf_set(0);
+    for (; i + 4 * W <= n; i += 4 * W) EACH(j, 0, 4) {
+        const vf v = vf_load(x + i + j * W);
+        acc[j] = squares ? vf_fma(v, v, acc[j]) : acc[j] + v;
     }
-    float sum = vf_sum((acc[0] + acc[1]) + (acc[2] + acc[3]));
-    vf s = vf_set(1.0f / sqrtf(sum / (float)n + eps));
-    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) * s * vf_load(weight + i));
+    for (; i < n; i += W) { /* n is a multiple of 32, W at most 16 */
+        const vf v = vf_load(x + i);
+        acc[0] = squares ? vf_fma(v, v, acc[0]) : acc[0] + v;
+    }
+    return vf_sum((acc[0] + acc[1]) + (acc[2] + acc[3])) / (float)n;
+}
+
+static void k_rmsnorm(const float *x, const float *weight, int32_t n, float eps, float *out) {
+    const vf s = vf_set(1.0f / sqrtf(mean_of(1, x, n) + eps));
+    for (int32_t i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) * s * vf_load(weight + i));
 }
 
 static void k_layernorm(const float *x, const float *weight, int32_t n, float eps, float *out) {
-    vf acc[4];
-    int32_t i = 0;
-    for (int j = 0; j < 4; j++) acc[j] = vf_set(0);
-    for (; i + 4 * W <= n; i += 4 * W)
-        for (int j = 0; j < 4; j++) acc[j] = acc[j] + vf_load(x + i + j * W);
-    for (; i < n; i += W) acc[0] = acc[0] + vf_load(x + i);
-    const vf mean = vf_set(vf_sum((acc[0] + acc[1]) + (acc[2] + acc[3])) / (float)n);
-    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) - mean);
+    const vf mean = vf_set(mean_of(0, x, n));
+    for (int32_t i = 0; i < n; i += W) vf_store(out + i, vf_load(x + i) - mean);
     k_rmsnorm(out, weight, n, eps, out);
-    for (i = 0; i < n; i += W) vf_store(out + i, vf_load(out + i) + vf_load(weight + n + i));
+    for (int32_t i = 0; i < n; i += W) vf_store(out + i, vf_load(out + i) + vf_load(weight + n + i));
 }
 
 INLINE void turn(float *x, float *y, const int step, int32_t pairs, const float *cs, float scale) {

@@ -70,8 +70,11 @@ INLINE void take_scaled(const int C, const int R, const lsk_format f, const lsk_
         EACH(t, 0, (C + NV - 1) / NV) lsk_prefetch(DATA(unsigned char, t * NV) + (size_t)g * bytes, (int)bytes);
         for (int k = 0; k < inputs; k += fours ? 2 : 1) {
             if (fours) { /* two to a byte */
-                EACH(c, 0, C) vf_u4(q[c] + k * 8, &w[c], &odd[c]);
-                EACH(c, 0, C) w[c] = vf_fma(w[c], scale[c], min[c]);
+                EACH(c, 0, C) {
+                    const vi both = (vi)vi_bytes(q[c] + k * 8);
+                    w[c] = vf_fma(__builtin_convertvector(both & 15, vf), scale[c], min[c]);
+                    odd[c] = __builtin_convertvector(both >> 4, vf);
+                }
                 take(C, R, sum, w, x, ldx, g * inputs + k, panel);
                 EACH(c, 0, C) w[c] = vf_fma(odd[c], scale[c], min[c]);
                 take(C, R, sum, w, x, ldx, g * inputs + k + 1, panel);

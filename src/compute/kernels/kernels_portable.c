@@ -24,10 +24,6 @@ static inline vf vf_max(vf a, vf b) {
 static inline vf vf_half(const uint16_t *p) {
     return (vf){lsk_half_at(p), lsk_half_at(p + 1), lsk_half_at(p + 2), lsk_half_at(p + 3)};
 }
-static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
-    *lo = (vf){(float)(p[0] & 15), (float)(p[1] & 15), (float)(p[2] & 15), (float)(p[3] & 15)};
-    *hi = (vf){(float)(p[0] >> 4), (float)(p[1] >> 4), (float)(p[2] >> 4), (float)(p[3] >> 4)};
-}
 static inline vi vi_bytes(const unsigned char *p) {
     return (vi){p[0], p[1], p[2], p[3]};
 }

@@ -19,11 +19,6 @@ static inline vf vf_half(const uint16_t *p) {
 static inline __m256i vi_bytes(const unsigned char *p) {
     return _mm256_cvtepu8_epi32(_mm_loadl_epi64((const __m128i *)p));
 }
-static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
-    const __m256i b = vi_bytes(p);
-    *lo = _mm256_cvtepi32_ps(_mm256_and_si256(b, _mm256_set1_epi32(15)));
-    *hi = _mm256_cvtepi32_ps(_mm256_srli_epi32(b, 4));
-}
 static inline vf vf_i8(const unsigned char *p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)p)));
 }

@@ -19,11 +19,6 @@ static inline vf vf_half(const uint16_t *p) {
 static inline __m512i vi_bytes(const unsigned char *p) {
     return _mm512_cvtepu8_epi32(_mm_loadu_si128((const __m128i *)p));
 }
-static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
-    const __m512i b = vi_bytes(p);
-    *lo = _mm512_cvtepi32_ps(_mm512_and_si512(b, _mm512_set1_epi32(15)));
-    *hi = _mm512_cvtepi32_ps(_mm512_srli_epi32(b, 4));
-}
 static inline vf vf_i8(const unsigned char *p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)p)));
 }

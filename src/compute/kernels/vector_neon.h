@@ -24,11 +24,6 @@ static inline uint32x4_t vi_bytes(const unsigned char *p) {
     memcpy(&four, p, sizeof four);
     return vmovl_u16(vget_low_u16(vmovl_u8(vreinterpret_u8_u32(vdup_n_u32(four)))));
 }
-static inline void vf_u4(const unsigned char *p, vf *lo, vf *hi) {
-    const uint32x4_t b = vi_bytes(p);
-    *lo = vcvtq_f32_u32(vandq_u32(b, vdupq_n_u32(15)));
-    *hi = vcvtq_f32_u32(vshrq_n_u32(b, 4));
-}
 static inline vf vf_i8(const unsigned char *p) {
     return vcvtq_f32_s32(vshrq_n_s32(vshlq_n_s32(vreinterpretq_s32_u32(vi_bytes(p)), 24), 24));
 }

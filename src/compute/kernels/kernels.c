@@ -105,39 +105,6 @@ lsk_k_scales lsk_k_scales_of(int type, const unsigned char *p) {
     return k;
 }
 
-static void integers_q2_k(const unsigned char *p, int8_t *to) {
-    for (int g = 0; g < 16; g++) {
-        const unsigned char *q = p + 16 + g / 8 * 32 + g % 2 * 16;
-        for (int i = 0; i < 16; i++) to[g * 16 + i] = (int8_t)(q[i] >> g % 8 / 2 * 2 & 3);
-    }
-}
-
-static void integers_q3_k(const unsigned char *p, int8_t *to) {
-    for (int g = 0; g < 16; g++) {
-        const unsigned char *q = p + 32 + g / 8 * 32 + g % 2 * 16, *mask = p + g % 2 * 16;
-        for (int i = 0; i < 16; i++)
-            to[g * 16 + i] = (int8_t)((q[i] >> g % 8 / 2 * 2 & 3) - (mask[i] >> g / 2 & 1 ? 0 : 4));
-    }
-}
-
-static void integers_q45_k(const unsigned char *p, int five, int8_t *to) {
-    const unsigned char *qh = p + 16, *qs = five ? p + 48 : p + 16;
-    for (int j = 0; j < 8; j++)
-        for (int i = 0; i < 32; i++) {
-            const int q = j % 2 ? qs[j / 2 * 32 + i] >> 4 : qs[j / 2 * 32 + i] & 15;
-            to[j * 32 + i] = (int8_t)(q + (five && qh[i] >> j & 1 ? 16 : 0));
-        }
-}
-
-static void integers_q6_k(const unsigned char *p, int8_t *to) {
-    for (int g = 0; g < 16; g++)
-        for (int i = 0; i < 16; i++) {
-            const int part = g % 8 / 2, l = g % 2 * 16 + i; /* of 128 values: four parts of 32 */
-            const unsigned char ql = p[g / 8 * 64 + part % 2 * 32 + l], qh = p[128 + g / 8 * 32 + l];
-            to[g * 16 + i] = (int8_t)(((part < 2 ? ql & 15 : ql >> 4) | (qh >> part * 2 & 3) << 4) - 32);
-        }
-}
-
 /* 32 indices of a table, as Q4_0 has its nibbles. */
 static void integers_of_table(const unsigned char *p, const int8_t *table, int8_t *to) {
     for (int i = 0; i < 16; i++) {
@@ -163,12 +130,9 @@ static void block_k(int type, const unsigned char *p, lsk_block *b) {
         b->scale[g] = d * (float)k.scale[g];
         b->min[g] = 0 - dmin * (float)k.min[g];
     }
-    if (type == LS_GGML_Q2_K) integers_q2_k(p, b->q);
-    else if (type == LS_GGML_Q3_K) integers_q3_k(p, b->q);
-    else if (type == LS_GGML_Q6_K) integers_q6_k(p, b->q);
-    else if (type == LS_GGML_IQ4_XS)
+    if (type != LS_GGML_IQ4_XS) lsk_k_integers(type, p, b->q);
+    else
         for (int g = 0; g < 8; g++) integers_of_table(p + 8 + 16 * g, nl4_table, b->q + 32 * g);
-    else integers_q45_k(p, type == LS_GGML_Q5_K, b->q);
 }
 
 /* Q4_0, Q4_1, Q5_0, Q5_1: value i in the low nibble of byte i, value i + 16 in its high nibble. */

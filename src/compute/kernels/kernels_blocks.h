@@ -28,6 +28,7 @@ typedef struct {
     int8_t scale[16];
     uint8_t min[16];
 } lsk_k_scales;
+void lsk_k_integers(int ggml_type, const unsigned char *block, int8_t *to); /* 256, of all but IQ4_XS */
 
 lsk_k_scales lsk_k_scales_of(int ggml_type, const unsigned char *block);
 void lsk_read_block(int ggml_type, const unsigned char *raw, lsk_block *b);

@@ -93,6 +93,38 @@ static inline void take(uint32_t *words, const unsigned char *p, int shift, unsi
     for (int m = 0; m < WORDS; m++) words[m] = word_at(p + 4 * m) >> shift & each(mask);
 }
 
+static inline __attribute__((always_inline)) void k_integers(int type, const unsigned char *p, int g, uint32_t *low,
+                                                             uint32_t *high) {
+    const int of_two = g % 4 * 2; /* of 128 values that share bytes, four parts of 32 */
+    switch (type) {
+    case LS_GGML_Q2_K: take(low, p + 16 + g / 4 * 32, of_two, 3); break;
+    case LS_GGML_Q3_K:
+        take(low, p + 32 + g / 4 * 32, of_two, 3);
+        take(high, p, g, 1);
+        break;
+    case LS_GGML_Q6_K:
+        take(low, p + g / 4 * 64 + g % 2 * 32, g % 4 / 2 * 4, 15);
+        take(high, p + 128 + g / 4 * 32, of_two, 3);
+        break;
+    case LS_GGML_Q5_K:
+        take(low, p + 48 + g / 2 * 32, g % 2 * 4, 15);
+        take(high, p + 16, g, 1);
+        break;
+    default: take(low, p + 16 + g / 2 * 32, g % 2 * 4, 15);
+    }
+}
+void lsk_k_integers(int type, const unsigned char *block, int8_t *to) {
+    const int bits = type == LS_GGML_Q2_K || type == LS_GGML_Q3_K ? 2 : 4;
+    const int less = type == LS_GGML_Q3_K ? 4 : type == LS_GGML_Q6_K ? 32 : 0;
+    for (int g = 0; g < 8; g++) {
+        uint32_t low[WORDS], high[WORDS] = {0};
+        k_integers(type, block, g, low, high);
+        for (int m = 0; m < WORDS; m++) low[m] |= high[m] << bits;
+        memcpy(to + 32 * g, low, sizeof low);
+    }
+    for (int i = 0; less && i < 256; i++) to[i] = (int8_t)(to[i] - less);
+}
+
 /* Bits of an integer of a K format: those in q, and those above them in high. K3I and K6I are stored without a sign. */
 static int k_low(lsk_format f) {
     return f == LSK_K2I || f == LSK_K3I ? 2 : 4;
@@ -141,23 +173,7 @@ static void pack_k(lsk_format f, int type, const unsigned char *src, uint8_t *ti
     uint8_t *q = tile + offsetof(lsk_k4, g);
     for (int g = 0; g < 8; g++) {
         uint32_t low[WORDS], high[WORDS] = {0};
-        const int of_two = g % 4 * 2; /* of 128 values that share bytes, four parts of 32 */
-        switch (f) {
-        case LSK_K2I: take(low, src + 16 + g / 4 * 32, of_two, 3); break;
-        case LSK_K3I:
-            take(low, src + 32 + g / 4 * 32, of_two, 3);
-            take(high, src, g, 1);
-            break;
-        case LSK_K6I:
-            take(low, src + g / 4 * 64 + g % 2 * 32, g % 4 / 2 * 4, 15);
-            take(high, src + 128 + g / 4 * 32, of_two, 3);
-            break;
-        case LSK_K5I:
-            take(low, src + 48 + g / 2 * 32, g % 2 * 4, 15);
-            take(high, src + 16, g, 1);
-            break;
-        default: take(low, src + 16 + g / 2 * 32, g % 2 * 4, 15);
-        }
+        k_integers(type, src, g, low, high);
         to->scale[g][lane] = (uint8_t)(f == LSK_K2I ? k.scale[2 * g] | k.scale[2 * g + 1] << 4 : k.scale[2 * g]);
         to->min[g][lane] = f == LSK_K2I ? (uint8_t)(k.min[2 * g] | k.min[2 * g + 1] << 4)
                            : k_less(f)  ? (uint8_t)k.scale[2 * g + 1]

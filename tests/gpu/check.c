@@ -119,7 +119,7 @@ float *random_floats(size_t n, float scale, float offset) {
     return v;
 }
 void random_bf16(uint16_t *v, size_t n, float scale) {
-    for (size_t i = 0; i < n; i++) v[i] = lsk_float_to_bf16(scale * rnd());
+    for (size_t i = 0; i < n; i++) v[i] = ls_to_bf16(scale * rnd());
 }
 
 int near(float got, float want, float share) {

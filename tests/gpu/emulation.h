@@ -7,6 +7,8 @@
 // sources by the build (-include); speed, launch limits and memory ordering between blocks are not what it shows.
 #pragma once
 #define LSG_EMULATED 1
+#include "base/half.h"
+
 #include <math.h>
 #include <stdint.h>
 #include <string.h>
@@ -113,7 +115,6 @@ static inline float __uint_as_float(uint32_t u) {
     return f;
 }
 
-extern "C" uint16_t lsk_float_to_bf16(float x);
 extern "C" float lsk_half_to_float(uint16_t h);
 static inline float lsg_bf16_value(uint32_t bits) {
     return __uint_as_float(bits << 16);
@@ -126,7 +127,7 @@ static inline void lsg_mma_first(float d[4], const uint32_t a[4], uint32_t b0, u
     emulated::mma(d, a, b0, b1);
 }
 static inline uint32_t lsg_bf16x2(float lo, float hi) {
-    return lsk_float_to_bf16(lo) | (uint32_t)lsk_float_to_bf16(hi) << 16;
+    return ls_to_bf16(lo) | (uint32_t)ls_to_bf16(hi) << 16;
 }
 static inline uint32_t lsg_sub_bf16x2(uint32_t a, uint32_t b) {
     return lsg_bf16x2(lsg_bf16_value(a & 0xFFFF) - lsg_bf16_value(b & 0xFFFF),

@@ -23,7 +23,7 @@ static void check_rows(const lsg_matrix *m, int64_t first, int type, const unsig
         if (raw) lsk_dequant_row(type, raw + (size_t)o * lsk_row_bytes(type, m->n_in), m->n_in, want);
         else memset(want, 0, (size_t)m->n_in * sizeof *want);
         for (int64_t k = 0; k < m->n_in; k++) {
-            const float x = type != LS_GGML_F32 ? want[k] : bf16_value(lsk_float_to_bf16(want[k])),
+            const float x = type != LS_GGML_F32 ? want[k] : bf16_value(ls_to_bf16(want[k])),
                         v = lsg_value(m, first + o, k);
             CHECK(v == x, "type %d, %d x %d: %g instead of %g at %d, %d", type, (int)m->n_out, (int)m->n_in, (double)v,
                   (double)x, (int)(first + o), (int)k);

@@ -33,7 +33,7 @@ unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
             for (int g = 4; g < 8; g++) raw[at + (size_t)g] = (unsigned char)(rnd_int(2) << 7 | rnd_int(0x50));
         }
         if (type == LS_GGML_MXFP4) raw[at] = (unsigned char)(118 + rnd_int(6));
-        const uint16_t d = lsk_float_to_half(0.01f + 0.02f * (rnd() + 1)), m = lsk_float_to_half(-0.1f + 0.05f * rnd());
+        const uint16_t d = ls_to_half(0.01f + 0.02f * (rnd() + 1)), m = ls_to_half(-0.1f + 0.05f * rnd());
         if (l->n_halves) memcpy(raw + at + l->halves_at, &d, 2);
         if (l->n_halves > 1) memcpy(raw + at + l->halves_at + 2, &m, 2);
     }
@@ -42,7 +42,7 @@ unsigned char *random_raw(int type, int64_t n_out, int64_t n_in) {
             float f = rnd();
             uint32_t b;
             memcpy(&b, &f, 4);
-            uint16_t h = type == LS_GGML_F16 ? lsk_float_to_half(f) : (uint16_t)(b >> 16);
+            uint16_t h = type == LS_GGML_F16 ? ls_to_half(f) : (uint16_t)(b >> 16);
             memcpy(raw + i * 2, &h, 2);
         }
     return raw;

@@ -75,7 +75,7 @@ static void pairs_are_right_and_row_independent(matmul_bf16 multiply, const lsk_
     const int32_t n_in = m->n_in, tiles = (m->n_out + LSK_TILE - 1) / LSK_TILE, ld = tiles * LSK_TILE;
     uint16_t *bits = malloc(sizeof *bits * (size_t)(rows * n_in));
     float *y = malloc(sizeof *y * (size_t)(rows * ld)), *z = room;
-    for (int32_t i = 0; i < rows * n_in; i++) bits[i] = lsk_float_to_bf16(x[i]);
+    for (int32_t i = 0; i < rows * n_in; i++) bits[i] = ls_to_bf16(x[i]);
     multiply(m, bits, n_in, y, ld, rows, 0, 2, NULL); // split over tiles, as threads do
     multiply(m, bits, n_in, y, ld, rows, 2, tiles, NULL);
     for (int32_t r = 0; r < rows; r++) {
@@ -444,7 +444,7 @@ static void every_level_rounds_to_bf16_as_one_number_is(void **state) {
         memcpy(was, x, sizeof was);
         k->to_bf16(x, N, bits);
         for (int i = 0; i < N; i++) {
-            const uint32_t want = (uint32_t)lsk_float_to_bf16(was[i]) << 16;
+            const uint32_t want = (uint32_t)ls_to_bf16(was[i]) << 16;
             assert_int_equal(bits[i], want >> 16);
             assert_memory_equal(&x[i], &want, 4);
         }
@@ -468,7 +468,7 @@ static void a_bad_number_is_not_rounded_into_silence(void **state) {
 }
 
 static float in_bf16(float x) {
-    const uint32_t bits = (uint32_t)lsk_float_to_bf16(x) << 16;
+    const uint32_t bits = (uint32_t)ls_to_bf16(x) << 16;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
@@ -651,11 +651,11 @@ static void silu_takes_any_number(void **state) {
 
 static void conversions_are_exact(void **state) {
     (void)state;
-    assert_int_equal(lsk_float_to_bf16(1.0f), 0x3F80);
-    assert_int_equal(lsk_float_to_bf16(1.00390625f), 0x3F80); // halfway: to even
-    assert_int_equal(lsk_float_to_bf16(1.01171875f), 0x3F82);
-    assert_int_equal(lsk_float_to_bf16(3.4e38f), 0x7F80); // beyond the largest
-    assert_true((lsk_float_to_bf16(NAN) & 0x7FFF) > 0x7F80);
+    assert_int_equal(ls_to_bf16(1.0f), 0x3F80);
+    assert_int_equal(ls_to_bf16(1.00390625f), 0x3F80); // halfway: to even
+    assert_int_equal(ls_to_bf16(1.01171875f), 0x3F82);
+    assert_int_equal(ls_to_bf16(3.4e38f), 0x7F80); // beyond the largest
+    assert_true((ls_to_bf16(NAN) & 0x7FFF) > 0x7F80);
     assert_true(lsk_half_to_float(0x3C00) == 1.0f && lsk_half_to_float(0xC000) == -2.0f);
     assert_true(lsk_half_to_float(0x0001) == 0x1p-24f && lsk_half_to_float(0x7BFF) == 65504.0f);
     assert_true(isinf(lsk_half_to_float(0x7C00)) && isnan(lsk_half_to_float(0x7E00)));
@@ -665,13 +665,13 @@ static void every_half_survives(void **state) {
     (void)state;
     for (uint32_t h = 0; h < 1 << 16; h++) {
         const float x = lsk_half_to_float((uint16_t)h);
-        if (!isnan(x)) assert_int_equal(lsk_float_to_half(x), h);
+        if (!isnan(x)) assert_int_equal(ls_to_half(x), h);
     }
-    assert_int_equal(lsk_float_to_half(1.00048828125f), 0x3C00); // halfway: to even
-    assert_int_equal(lsk_float_to_half(1.00146484375f), 0x3C02);
-    assert_int_equal(lsk_float_to_half(65520.0f), 0x7C00);
-    assert_int_equal(lsk_float_to_half(0x1p-25f), 0);
-    assert_true((lsk_float_to_half(NAN) & 0x7FFF) > 0x7C00);
+    assert_int_equal(ls_to_half(1.00048828125f), 0x3C00); // halfway: to even
+    assert_int_equal(ls_to_half(1.00146484375f), 0x3C02);
+    assert_int_equal(ls_to_half(65520.0f), 0x7C00);
+    assert_int_equal(ls_to_half(0x1p-25f), 0);
+    assert_true((ls_to_half(NAN) & 0x7FFF) > 0x7C00);
 }
 
 // Blocks of every format and what they stand for, by the reference's own package.

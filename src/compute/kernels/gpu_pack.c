@@ -4,9 +4,6 @@
 
 #include <string.h>
 
-static size_t scale_bytes(const lsg_matrix *m) { /* of a tile */
-    return (size_t)lsg_tile_of(m->format).scales;
-}
 size_t lsg_matrix_bytes(const lsg_matrix *m) {
     return lsg_matrix_size(m->format, m->n_out, m->n_in);
 }
@@ -33,7 +30,7 @@ static place place_of(const lsg_matrix *m, int64_t o, int64_t k) {
                  t = (size_t)o % LSG_TILE / 16, half = (size_t)o % 16 / 8;
     const int apart = m->format == LSG_Q8S; /* steps take inputs 0-15 and 16-31 */
     const size_t c = apart ? in % 16 / 4 : in / 8, j = apart ? in / 16 * 4 + in % 4 : in % 8, lane = r * 4 + c;
-    const size_t of_output = scale_bytes(m) / (LSG_TILE * (apart ? 2 : 1)),
+    const size_t of_output = (size_t)lsg_tile_of(m->format).scales / (LSG_TILE * (apart ? 2 : 1)),
                  scale = at + (size_t)lsg_tile_of(m->format).values +
                          ((apart ? in / 16 * LSG_TILE : 0) + r * 4 + t * 2 + half) * of_output;
     switch (m->format) {
@@ -56,7 +53,7 @@ static void pack_scale(const lsg_matrix *m, unsigned char *to, float scale, floa
         return;
     }
     /* exact: an f16 of the file, or eight times one */
-    const uint16_t s = lsk_float_to_half(scale), least = lsk_float_to_half(min);
+    const uint16_t s = ls_to_half(scale), least = ls_to_half(min);
     memcpy(to, &s, 2);
     if (m->format == LSG_Q4) memcpy(to + 2, &least, 2);
 }
@@ -81,7 +78,7 @@ void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ty
                 for (int j = 0; j < 4; j += 2) {
                     uint16_t bits[2];
                     if (as_is) memcpy(bits, src + 2 * (k + j), 4);
-                    else bits[0] = lsk_float_to_bf16(values[i + j]), bits[1] = lsk_float_to_bf16(values[i + j + 1]);
+                    else bits[0] = ls_to_bf16(values[i + j]), bits[1] = ls_to_bf16(values[i + j + 1]);
                     memcpy(to + 4 * j, bits, 4);
                 }
             else if (m->format == LSG_Q8 || m->format == LSG_Q8S) {
@@ -96,29 +93,14 @@ void lsg_pack_rows(const lsg_matrix *m, uint8_t *host, int64_t row_begin, int ty
 
 float lsg_value(const lsg_matrix *m, int64_t o, int64_t k) {
     const place at = place_of(m, o, k);
-    uint16_t bits;
-    memcpy(&bits, m->weights + at.byte, 2);
-    if (m->format == LSG_F16) return lsk_half_to_float(bits);
-    if (m->format == LSG_BF16) {
-        const uint32_t wide = (uint32_t)bits << 16;
-        float f;
-        memcpy(&f, &wide, 4);
-        return f;
-    }
-    const unsigned char *s = m->weights + at.scale;
-    const int byte = m->weights[at.byte],
-              q = m->format == LSG_Q8 || m->format == LSG_Q8S ? (int8_t)byte : byte >> 4 * at.nibble & 15;
-    float scale, min = 0;
+    const unsigned char *v = m->weights + at.byte, *s = m->weights + at.scale;
+    if (m->format == LSG_F16) return lsk_half_at(v);
+    if (m->format == LSG_BF16) return lsk_bf16_to_float(lsk_half_bits_at(v));
+    const int q = m->format == LSG_Q8 || m->format == LSG_Q8S ? (int8_t)*v : *v >> 4 * at.nibble & 15;
+    float scale = lsk_half_at(s), min = m->format == LSG_Q4 ? lsk_half_at(s + 2) : 0;
     if (m->format == LSG_Q4S || m->format == LSG_Q8S) {
         memcpy(&scale, s, 4);
         memcpy(&min, s + 4, 4);
-    } else {
-        memcpy(&bits, s, 2);
-        scale = lsk_half_to_float(bits);
-        if (m->format == LSG_Q4) {
-            memcpy(&bits, s + 2, 2);
-            min = lsk_half_to_float(bits);
-        }
     }
     return (float)q * scale + min;
 }

@@ -7,14 +7,10 @@
 #include <stdlib.h>
 
 static double from_bf16(uint16_t bits) {
-    const union {
-        uint32_t u;
-        float f;
-    } wide = {.u = (uint32_t)bits << 16};
-    return (double)wide.f;
+    return (double)lsk_bf16_to_float(bits);
 }
 static uint16_t bf16(double x) {
-    return lsk_float_to_bf16((float)x);
+    return ls_to_bf16((float)x);
 }
 
 /* y[.][r][i], its chunks added, and the bias. */
@@ -30,6 +26,11 @@ static double inverse_rms(const double *v, int32_t n, float eps) {
     double sum = 0;
     for (int32_t i = 0; i < n; i++) sum += v[i] * v[i];
     return 1 / sqrt(sum / n + (double)eps);
+}
+
+static void norm_heads(double *v, int32_t n, const float *weight, float eps) {
+    const double scale = inverse_rms(v, n, eps);
+    for (int32_t i = 0; i < n; i++) v[i] *= scale * (double)weight[i];
 }
 
 void lsg_plain_matmul(const lsg_matrix *m, const uint16_t *x, float *y, int32_t rows) {
@@ -111,24 +112,16 @@ void lsg_plain_rope_kv(const lsg_buffers *b, const lsg_rope *a) {
     for (int32_t r = 0; r < s->n_rows; r++) {
         for (int32_t i = 0; i < n; i++) v[i] = added(b->y, a->chunks, b->rows, n, a->bias, r, i);
         if (a->qk_norm == LS_QK_NORM_WHOLE) {
-            const double q = inverse_rms(v, nq, a->eps), k = inverse_rms(v + nq, nk, a->eps);
-            for (int32_t i = 0; i < nq; i++) v[i] *= q * (double)a->q_norm[i];
-            for (int32_t i = 0; i < nk; i++) v[nq + i] *= k * (double)a->k_norm[i];
+            norm_heads(v, nq, a->q_norm, a->eps);
+            norm_heads(v + nq, nk, a->k_norm, a->eps);
         }
         for (int32_t h = 0; h < b->n_heads + b->n_kv_heads; h++) {
             double *head = v + h * hd;
-            if (a->qk_norm == LS_QK_NORM_HEAD) {
-                const double scale = inverse_rms(head, hd, a->eps);
-                const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
-                for (int32_t d = 0; d < hd; d++) head[d] *= scale * (double)w[d];
-            }
+            const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
+            if (a->qk_norm == LS_QK_NORM_HEAD) norm_heads(head, hd, w, a->eps);
             if (!a->unrotated)
                 rotate(head, a, b->turns + ((size_t)a->rope_kind * (size_t)b->rows + (size_t)r) * (size_t)a->rope_dims);
-            if (a->qk_norm == LS_QK_NORM_ROTATED) {
-                const double scale = inverse_rms(head, hd, a->eps);
-                const float *w = h < b->n_heads ? a->q_norm : a->k_norm;
-                for (int32_t d = 0; d < hd; d++) head[d] *= scale * (double)w[d];
-            }
+            if (a->qk_norm == LS_QK_NORM_ROTATED) norm_heads(head, hd, w, a->eps);
         }
         double q_scale = (double)a->attn_scale;
         if (a->temperature > 0)

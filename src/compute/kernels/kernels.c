@@ -1,6 +1,5 @@
 /* The part that is the same at every CPU level: unpacking GGUF formats. */
 #include "compute/kernels/kernels_blocks.h"
-#include "base/half.h"
 
 #include <math.h>
 #include <string.h>
@@ -16,10 +15,6 @@ float lsk_half_to_float(uint16_t h) {
     float out;
     memcpy(&out, &bits, 4);
     return out;
-}
-
-uint16_t lsk_float_to_bf16(float x) {
-    return ls_to_bf16(x);
 }
 
 size_t lsk_row_bytes(int type, int64_t n) {
@@ -183,10 +178,7 @@ void lsk_dequant_row(int type, const void *raw, int64_t n, float *out) {
     else if (type == LS_GGML_F16)
         for (int64_t i = 0; i < n; i++) out[i] = lsk_half_at(p + 2 * i);
     else if (type == LS_GGML_BF16)
-        for (int64_t i = 0; i < n; i++) {
-            uint32_t bits = (uint32_t)p[2 * i] << 16 | (uint32_t)p[2 * i + 1] << 24;
-            memcpy(out + i, &bits, 4);
-        }
+        for (int64_t i = 0; i < n; i++) out[i] = lsk_bf16_to_float(lsk_half_bits_at(p + 2 * i));
     else {
         const ls_ggml_layout *l = ls_ggml_layout_of(type);
         lsk_block b;
@@ -212,15 +204,11 @@ void lsk_unpack_row(int type, const void *raw, int64_t n, int8_t *q, float *scal
 
 /* ---- other types from floats */
 
-uint16_t lsk_float_to_half(float x) {
-    return ls_to_half(x);
-}
-
 void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
     unsigned char *p = out;
     if (type == LS_GGML_F32) memcpy(out, x, (size_t)n * 4);
     for (int64_t i = 0; i < n && (type == LS_GGML_F16 || type == LS_GGML_BF16); i++) {
-        const uint16_t h = type == LS_GGML_F16 ? lsk_float_to_half(x[i]) : lsk_float_to_bf16(x[i]);
+        const uint16_t h = type == LS_GGML_F16 ? ls_to_half(x[i]) : ls_to_bf16(x[i]);
         memcpy(p + 2 * i, &h, 2);
     }
     const size_t bytes = lsk_row_bytes(type, 32);
@@ -229,7 +217,7 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
         for (int i = 1; i < 32; i++) low = x[i] < low ? x[i] : low, high = x[i] > high ? x[i] : high;
         if (type == LS_GGML_Q8_0) {
             const float most = high > -low ? high : -low;
-            const uint16_t d = lsk_float_to_half(most / 127);
+            const uint16_t d = ls_to_half(most / 127);
             const float scale = lsk_half_to_float(d), inverse = scale > 0 ? 1 / scale : 0;
             memcpy(p, &d, 2);
             for (int i = 0; i < 32; i++) {
@@ -238,7 +226,7 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
             }
             continue;
         }
-        const uint16_t d = lsk_float_to_half((high - low) / 15), m = lsk_float_to_half(low);
+        const uint16_t d = ls_to_half((high - low) / 15), m = ls_to_half(low);
         const float scale = lsk_half_to_float(d), min = lsk_half_to_float(m), inverse = scale > 0 ? 1 / scale : 0;
         memcpy(p, &d, 2);
         memcpy(p + 2, &m, 2);

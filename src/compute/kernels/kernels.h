@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "base/ggml.h"
+#include "base/half.h"
 #include "compute/kernels/kernels_cache.h"
 #include "compute/lst.h"
 
@@ -181,16 +182,23 @@ static inline __attribute__((always_inline)) void lsk_prefetch(const void *p, in
 }
 
 float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
-static inline float lsk_half_at(const void *p) {
+static inline uint16_t lsk_half_bits_at(const void *p) {
     uint16_t h;
     memcpy(&h, p, sizeof h);
-    return lsk_half_to_float(h);
+    return h;
 }
-uint16_t lsk_float_to_half(float x); /* rounded to nearest, ties to even */
+static inline float lsk_half_at(const void *p) {
+    return lsk_half_to_float(lsk_half_bits_at(p));
+}
+static inline float lsk_bf16_to_float(uint16_t b) {
+    const uint32_t bits = (uint32_t)b << 16;
+    float f;
+    memcpy(&f, &bits, sizeof f);
+    return f;
+}
 /* n floats (a multiple of 32) as F32, F16, BF16, Q8_0 (scaled by the largest magnitude of 32) or Q4_1 (by their least
  * and largest value). */
 void lsk_quantize_row(int ggml_type, const float *x, int64_t n, void *out);
-uint16_t lsk_float_to_bf16(float x); /* rounded to nearest, ties to even; NaN stays NaN */
 /* 1 if every value of the raw rows is finite (and every Q4_0 scale can be multiplied by -8 in f16), else 0. */
 int lsk_finite(int ggml_type, const void *raw, int64_t n_rows, int64_t n_in);
 size_t lsk_row_bytes(int ggml_type, int64_t n); /* 0: unknown type or n not a multiple of the block */

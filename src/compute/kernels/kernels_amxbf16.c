@@ -33,7 +33,7 @@ static void some_rows(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float
         float part[AMX_ROWS * LSK_TILE];
         AMX_FOUR(AMX_ZERO)
         for (int32_t k = 0; k < m->n_in / 32; k++, w += 1024) {
-            for (int i = 0; i < 1024; i += 64) __builtin_prefetch(w + 4096 + i);
+            lsk_prefetch(w, 1024);
             _tile_loadd(AMX_WEIGHTS, w, 64);
             AMX_MULTIPLY(blocks)
         }

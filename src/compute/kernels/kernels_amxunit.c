@@ -26,7 +26,7 @@ static int right_bf16(int type, lsk_arith packing) {
     lsk_matrix m;
     lsk_pack_init(&m, type, LSK_TILE, N_IN, packing);
     m.data = packed;
-    for (int i = 0; i < ROWS * N_IN; i++) x[i] = lsk_float_to_bf16((float)(i * 53 % 89 - 44));
+    for (int i = 0; i < ROWS * N_IN; i++) x[i] = ls_to_bf16((float)(i * 53 % 89 - 44));
     for (int o = 0; o < LSK_TILE; o++) {
         /* integers whose scale is 1: 16 of them from -8 on, or up to 127 */
         for (int k = 0; k < N_IN; k++)

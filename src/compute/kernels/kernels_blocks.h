@@ -1,6 +1,5 @@
 /* A block of a GGUF format, unpacked. */
 #pragma once
-#include "base/half.h"
 #include "compute/kernels/kernels.h"
 
 typedef struct {
@@ -28,18 +27,13 @@ typedef struct {
     int8_t scale[16];
     uint8_t min[16];
 } lsk_k_scales;
-void lsk_k_integers(int ggml_type, const unsigned char *block, int8_t *to); /* 256, of all but IQ4_XS */
 
+void lsk_k_integers(int ggml_type, const unsigned char *block, int8_t *to); /* 256, of all but IQ4_XS */
 lsk_k_scales lsk_k_scales_of(int ggml_type, const unsigned char *block);
 void lsk_read_block(int ggml_type, const unsigned char *raw, lsk_block *b);
 /* lsk_packed_row of a format that takes integers. */
 void lsk_packed_integers(const lsk_matrix *m, int64_t row, float *out);
 
-static inline uint16_t lsk_half_bits_at(const unsigned char *p) {
-    uint16_t h;
-    memcpy(&h, p, sizeof h);
-    return h;
-}
 /* 2^(e - 128), the scale of MXFP4's table, which has twice the values. 255 stands for NaN (lsk_finite). */
 static inline float lsk_power(uint8_t e) {
     const uint32_t bits = e ? (uint32_t)e << 23 : 1u << 22;

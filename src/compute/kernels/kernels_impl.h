@@ -46,7 +46,7 @@ INLINE vf vf_exp(vf x) {
     return (vf)(bits & ~under);
 }
 
-/* As lsk_float_to_bf16. */
+/* As ls_to_bf16. */
 INLINE vf vf_bf16(vf x) {
     const vu was = (vu)x, magnitude = was & 0x7FFFFFFFu;
     const vu nan = (vu)(magnitude > 0x7F800000u), half = was + 0x7FFFu + (was >> 16 & 1u);

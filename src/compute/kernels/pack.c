@@ -304,8 +304,7 @@ static void kept_values(lsk_format f, int type, const unsigned char *src, int32_
     lsk_dequant_row(type, src, n, plain);
     if (f == LSK_F32) memcpy(out, plain, (size_t)n * sizeof *plain);
     else
-        for (int32_t i = 0; i < n; i += 2)
-            out[i / 2] = lsk_float_to_bf16(plain[i]) | (uint32_t)lsk_float_to_bf16(plain[i + 1]) << 16;
+        for (int32_t i = 0; i < n; i += 2) out[i / 2] = ls_to_bf16(plain[i]) | (uint32_t)ls_to_bf16(plain[i + 1]) << 16;
 }
 
 /* Packs rows of one tile that are kept as floats, piece by piece, so that a piece of all rows stays in the first cache.

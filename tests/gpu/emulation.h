@@ -145,7 +145,7 @@ static inline float lsg_exp2(float x) {
 static inline int lsg_again(int x) {
     return x;
 }
-static inline uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
+static inline uint32_t __byte_perm(uint32_t a, uint32_t b, uint32_t s) {
     const uint64_t bytes = (uint64_t)b << 32 | a;
     uint32_t out = 0;
     for (int i = 0; i < 4; i++) out |= (uint32_t)(bytes >> (s >> 4 * i & 7) * 8 & 0xFF) << 8 * i;

@@ -63,8 +63,8 @@ LSG_DEVICE void load_weights(uint32_t x[4], const float *scores, int32_t step, i
 // Adds weights x values of four slots (of a lane's) and two neighbouring dimensions, w[i]: the lanes hold pairs of
 // dimensions and exchange them for pairs of slots.
 LSG_DEVICE void add_values(float out[2][4], const uint32_t x[4], const uint32_t w[4]) {
-    lsg_mma(out[0], x, lsg_permute(w[0], w[1], 0x5410), lsg_permute(w[2], w[3], 0x5410));
-    lsg_mma(out[1], x, lsg_permute(w[0], w[1], 0x7632), lsg_permute(w[2], w[3], 0x7632));
+    lsg_mma(out[0], x, __byte_perm(w[0], w[1], 0x5410), __byte_perm(w[2], w[3], 0x5410));
+    lsg_mma(out[1], x, __byte_perm(w[0], w[1], 0x7632), __byte_perm(w[2], w[3], 0x7632));
 }
 
 // A lane's four slots of a step of 16.

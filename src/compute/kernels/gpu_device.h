@@ -61,10 +61,6 @@ LSG_DEVICE int lsg_again(int x) {
     asm volatile("" : "+r"(x));
     return x;
 }
-// bytes of (b:a) chosen by the nibbles of s
-LSG_DEVICE uint32_t lsg_permute(uint32_t a, uint32_t b, uint32_t s) {
-    return __byte_perm(a, b, s);
-}
 // A number of the step, before the kernels ahead have ended: the copy that brought it ended before the first of them
 // began, but an older value may still be in L1.
 LSG_DEVICE int32_t lsg_fresh(const int32_t *p) {
@@ -173,4 +169,8 @@ LSG_DEVICE float lsg_block_sum(float v, float *place) {
     float sum = 0;
     for (unsigned i = 0; i < blockDim.x / 32; i++) sum += place[i];
     return sum;
+}
+// So many blocks take n things, each this many.
+inline unsigned lsg_blocks(int64_t n, int64_t of) {
+    return (unsigned)((n + of - 1) / of);
 }

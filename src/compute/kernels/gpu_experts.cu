@@ -191,8 +191,8 @@ __global__ void sum_pairs(lsg_buffers b, lsg_experts e, int32_t index, int32_t c
 } // namespace
 
 int lsg_route(const lsg_buffers *b, const lsg_experts *e, const lsg_router *r, lsg_stream s) {
-    int code = lsg_launch(router, dim3(blocks(r->n_out, ROUTER_WARPS), (unsigned)b->rows), 32 * ROUTER_WARPS, 0, s, *b,
-                          *e, *r);
+    int code = lsg_launch(router, dim3(lsg_blocks(r->n_out, ROUTER_WARPS), (unsigned)b->rows), 32 * ROUTER_WARPS, 0, s,
+                          *b, *e, *r);
     if (!code)
         code =
             lsg_launch(choose, dim3((unsigned)b->rows), 32, sizeof(float) * (size_t)(e->n + r->groups), s, *b, *e, *r);

@@ -97,8 +97,7 @@ __global__ void slice(lsg_buffers b, lsg_head h) {
         }
         bound = block_max(mine, place);
         if (t == 0) best[k] = bound;
-        if (k) continue;
-        most = logit_of(bound);
+        if (!k) most = logit_of(bound);
     }
 #pragma unroll
     for (int i = 0; i < EACH; i++) {
@@ -500,10 +499,6 @@ __global__ void __launch_bounds__(32 * SORT_WARPS)
     }
 }
 
-int32_t n_slices(int32_t n_vocab) {
-    return (n_vocab + LSG_SLICE - 1) / LSG_SLICE;
-}
-
 } // namespace
 
 int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *keys, int32_t *ids, float *values,
@@ -511,21 +506,21 @@ int lsg_top(const float *logits, int32_t n_vocab, const int32_t *row, uint64_t *
     const uint64_t *in = nullptr;
     uint64_t *out = keys;
     for (int32_t n = n_vocab;;) {
-        const int32_t blocks = (n + SORT - 1) / SORT;
+        const unsigned blocks = lsg_blocks(n, SORT);
         const bool done = blocks == 1;
-        if (int e = lsg_launch(best, dim3((unsigned)blocks), 32 * SORT_WARPS, SORT / 2 * sizeof(uint64_t), s,
-                               in ? nullptr : logits, n_vocab, row, in, n, done ? nullptr : out, done ? ids : nullptr,
-                               done ? values : nullptr))
+        if (int e =
+                lsg_launch(best, dim3(blocks), 32 * SORT_WARPS, SORT / 2 * sizeof(uint64_t), s, in ? nullptr : logits,
+                           n_vocab, row, in, n, done ? nullptr : out, done ? ids : nullptr, done ? values : nullptr))
             return e;
         if (done) return 0;
         in = out;
         out += (size_t)blocks * LSG_TOP;
-        n = blocks * LSG_TOP;
+        n = (int32_t)blocks * LSG_TOP;
     }
 }
 
 int lsg_head_rows(const lsg_buffers *b, const lsg_head *h, lsg_stream s) {
-    const unsigned slices = (unsigned)n_slices(b->n_vocab), rows = (unsigned)h->rows;
+    const unsigned slices = lsg_blocks(b->n_vocab, LSG_SLICE), rows = (unsigned)h->rows;
     int e = lsg_launch(slice, dim3(slices, rows), THREADS, 32 * sizeof(uint64_t), s, *b, *h);
     if (!e)
         e = lsg_launch(describe, dim3(rows), THREADS,

@@ -197,8 +197,8 @@ __global__ void __launch_bounds__(32 * WARPS, 2)
 template <int F, int NT>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
-    const dim3 grid((unsigned)((rows + 8 * NT - 1) / (8 * NT)), // blocks of the same weights run side by side
-                    (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
+    // blocks of the same weights run side by side
+    const dim3 grid(lsg_blocks(rows, 8 * NT), lsg_blocks(m.n_out, LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
     const int64_t blocks = (int64_t)grid.x * grid.y * grid.z;
     const size_t shared = (size_t)lsg_matmul_shared((lsg_format)F, NT, blocks, &m.cut);
     return lsg_launch(matmul<F, NT>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
@@ -218,9 +218,8 @@ int run_experts(const lsg_matrix &m, const uint8_t *const *weights, const int32_
                 const uint16_t *x, float *y, int32_t pairs, int32_t rows, lsg_stream s) {
     if constexpr (NT > 1)
         if (rows <= 8 * (NT - 1)) return run_experts<F, NT - 1>(m, weights, begin, n_experts, x, y, pairs, rows, s);
-    const int32_t row_blocks = (rows + 8 * NT - 1) / (8 * NT);
-    const dim3 grid((unsigned)(n_experts * row_blocks), (unsigned)((m.n_out + LSG_BLOCK_OUT - 1) / LSG_BLOCK_OUT),
-                    (unsigned)m.cut.chunks);
+    const int32_t row_blocks = (int32_t)lsg_blocks(rows, 8 * NT);
+    const dim3 grid((unsigned)(n_experts * row_blocks), lsg_blocks(m.n_out, LSG_BLOCK_OUT), (unsigned)m.cut.chunks);
     return lsg_launch(experts<F, NT>, grid, 32 * WARPS, (size_t)Plan<F, NT>::SHARED, s, m, weights, begin, x, y, pairs,
                       row_blocks);
 }

@@ -181,8 +181,8 @@ template <int F, int STAGES>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
     constexpr int OUT = lsg_large_out(F);
-    const dim3 grid((unsigned)((rows + ROWS - 1) / ROWS), // blocks of the same weights run side by side
-                    (unsigned)((m.n_out + OUT - 1) / OUT), (unsigned)m.cut.chunks);
+    // blocks of the same weights run side by side
+    const dim3 grid(lsg_blocks(rows, ROWS), lsg_blocks(m.n_out, OUT), (unsigned)m.cut.chunks);
     const size_t shared = (size_t)lsg_large_shared((lsg_format)F, (int64_t)grid.x * grid.y * grid.z, &m.cut);
     return lsg_launch(matmul_large<F, STAGES>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
 }

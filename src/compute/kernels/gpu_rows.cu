@@ -264,7 +264,7 @@ __global__ void gate(lsg_buffers b, lsg_gating a) {
 } // namespace
 
 int lsg_begin(const lsg_buffers *b, const lsg_rotation *r, lsg_stream s) {
-    return lsg_launch<false>(begin, dim3((unsigned)b->rows + 1 + blocks(b->n_vocab, THREADS)), THREADS,
+    return lsg_launch<false>(begin, dim3((unsigned)b->rows + 1 + lsg_blocks(b->n_vocab, THREADS)), THREADS,
                              LST_MAX_ROWS * sizeof(int32_t), s, *b, *r);
 }
 int lsg_embed(const lsg_buffers *b, const lsg_matrix *m, float scale, lsg_stream s) {
@@ -295,7 +295,7 @@ int lsg_take_rows(const lsg_buffers *b, int32_t normed, float *out, int64_t stri
 }
 int lsg_rope_kv(const lsg_buffers *b, const lsg_rope *r, lsg_stream s) {
     const int32_t heads = b->n_heads + 2 * b->n_kv_heads, of_block = 4 * ROPE_THREADS / b->head_dim;
-    return lsg_launch(rope_kv, dim3((unsigned)b->rows, blocks(heads, of_block)), ROPE_THREADS,
+    return lsg_launch(rope_kv, dim3((unsigned)b->rows, lsg_blocks(heads, of_block)), ROPE_THREADS,
                       ((size_t)(of_block * b->head_dim) + 32) * sizeof(float), s, *b, *r, of_block);
 }
 int lsg_gate(const lsg_buffers *b, const lsg_gating *a, lsg_stream s) {

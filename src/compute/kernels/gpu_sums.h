@@ -61,10 +61,6 @@ LSG_DEVICE float4 gated4(const float *y, const lsg_gating &a, int32_t rows, int3
     return {out[0], out[1], out[2], out[3]};
 }
 
-inline unsigned blocks(int64_t n, int64_t of) {
-    return (unsigned)((n + of - 1) / of);
-}
-
 // Kernels whose threads take four neighbours of n values of a row each, `per` such rows for each row of the step. They
 // begin with four_of, which waits for the kernel ahead.
 constexpr int THREADS = 256;
@@ -80,7 +76,7 @@ LSG_DEVICE four four_of(const lsg_buffers &b, int32_t per, int32_t n) {
     return {r, i, there};
 }
 inline dim3 fours(int32_t n, int32_t rows) {
-    return dim3(blocks(n, 4 * THREADS), (unsigned)rows);
+    return dim3(lsg_blocks(n, 4 * THREADS), (unsigned)rows);
 }
 
 } // namespace

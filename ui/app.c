@@ -341,7 +341,7 @@ static void show_stop(ui_screen *s, int stop) {
     o.given.recording = true;
     o.given.tour = NULL;
     o.given.left = NULL;
-    o.given.keep = o.prompt = o.history = NULL;
+    o.given.autosave = o.prompt = o.history = NULL;
     ui_state_init(&s->state);
     ui_begin(&s->state, &o);
     s->state.view.ascii = s->conversation.view.ascii;

@@ -28,7 +28,7 @@ static void overlay_scroll(ui_state *s, int by) { // while one is open
 
 static void overlay_mouse(ui_state *s, ui_key k) {
     if (k.mouse != UI_MOUSE_CLICK) overlay_scroll(s, k.mouse == UI_MOUSE_WHEEL_UP ? -3 : 3);
-    else if (top_overlay(s) == UI_SHADOWS && k.tag > 0 && k.tag <= s->shadows.n_ways) s->shadows.chosen = k.tag - 1;
+    else if (top_overlay(s) == UI_SHADOWS && k.tag > 0 && k.tag <= s->shadows.n_variants) s->shadows.chosen = k.tag - 1;
     else if (top_overlay(s) == UI_SETUP && k.tag > 0 && k.tag <= s->setup.n) s->setup.chosen = k.tag - 1;
 }
 
@@ -77,11 +77,11 @@ static bool setup_key(ui_state *s, ui_press k) {
 static bool shadows_key(ui_state *s, ui_press k) {
     ui_shadows *w = &s->shadows;
     const int by = direction(k, UI_KEY_UP, UI_ACT_UP, UI_KEY_DOWN, UI_ACT_DOWN), to = w->chosen + by;
-    if (by) w->chosen = to >= 0 && to < w->n_ways ? to : w->chosen;
+    if (by) w->chosen = to >= 0 && to < w->n_variants ? to : w->chosen;
     else if (k.code == 'u') w->always = !w->always;
     else if (k.code == UI_KEY_ENTER && s->given.recording) ui_say(s, "%s: its method cannot change", ui_fixed(s));
-    else if (k.code == UI_KEY_ENTER && w->n_ways) { // a method, and perhaps its rows
-        const char *label = w->ways[w->chosen].label, *rows = strchr(label, ':');
+    else if (k.code == UI_KEY_ENTER && w->n_variants) { // a method, and perhaps its rows
+        const char *label = w->variants[w->chosen].label, *rows = strchr(label, ':');
         const int name = (int)strcspn(label, ":");
         ls_buf both = {0};
         if (rows) ls_buf_fmt(&both, "decode.max_rows=%s\n", rows + 1);
@@ -333,7 +333,7 @@ static void interrupt(ui_state *s) {
     const bool safe = s->given.recording || s->run.state == LS_STATE_FAILED ||
                       (!s->run.dialog->n_turns && !s->typed.prompt.text.n && !busy && !s->asked.sent);
     const char *then = !s->run.dialog->n_turns ? "your input is lost"
-                       : s->given.keep && !access(s->given.keep, F_OK)
+                       : s->given.autosave && !access(s->given.autosave, F_OK)
                            ? "the next start offers to load the conversation"
                            : "the conversation is lost";
     if (s->playing.tour_of) s->asked.tour = -1;

@@ -27,9 +27,9 @@ static size_t first_turn(const ui_state *s) {
 
 static void start(ui_state *s) {
     ui_shadows *w = &s->shadows;
-    if (!w->ways && s->given.ways) w->ways = s->given.ways(s->given.ud, &w->n_ways);
-    if (w->work || !s->run.dialog->n_turns || !s->run.has_header || !w->n_ways) return;
-    w->work = ls_shadows_new(w->ways, w->n_ways, &s->run.header);
+    if (!w->variants && s->given.variants) w->variants = s->given.variants(s->given.ud, &w->n_variants);
+    if (w->work || !s->run.dialog->n_turns || !s->run.has_header || !w->n_variants) return;
+    w->work = ls_shadows_new(w->variants, w->n_variants, &s->run.header);
     w->turn = first_turn(s);
 }
 
@@ -37,7 +37,7 @@ void ui_shadows_forget(ui_state *s, size_t turn) {
     ui_shadows *w = &s->shadows;
     if (turn > w->turn) return;
     ls_shadows_free(w->work);
-    *w = (ui_shadows){.ways = w->ways, .n_ways = w->n_ways, .chosen = w->chosen, .always = w->always};
+    *w = (ui_shadows){.variants = w->variants, .n_variants = w->n_variants, .chosen = w->chosen, .always = w->always};
 }
 
 static bool begin(ui_state *s) {
@@ -115,7 +115,7 @@ bool ui_shadows_work(ui_state *s) {
 static const char *why_none(const ui_state *s) {
     const ui_shadows *w = &s->shadows;
     return w->refused                                       ? w->refused
-           : w->ways && !w->n_ways                          ? "this configuration has no method that can be simulated"
+           : w->variants && !w->n_variants                  ? "this configuration has no method that can be simulated"
            : !s->run.dialog->n_turns                        ? "no answer yet"
            : !w->begun || w->turn >= s->run.dialog->n_turns ? "waiting for a pause in decoding (u: run now)"
                                                             : NULL;
@@ -150,7 +150,7 @@ static line real_line(const ls_stats *st) {
                   st->drafted};
 }
 
-static void draw_way(ui_pen *p, int col, const line *l) {
+static void draw_variant(ui_pen *p, int col, const line *l) {
     const bool guess = l->known < 1;
     ui_pad(p, col + 28);
     ui_print(ui_as(p, UI_NUMBER), "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
@@ -191,7 +191,7 @@ void ui_panel_shadows(ui_panel_view *v) {
         ui_pad(&p, col + 29);
         const line l = decodes ? real_line(&s->shadows.real) : line_of(&all[i].total, all[i].method);
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
-        else draw_way(&p, col, &l);
+        else draw_variant(&p, col, &l);
     }
     const double us = ls_shadows_us_per_step(w), share = cost_share(s);
     const char *when = s->shadows.always ? "always runs (u: above 2%, only in pauses)"

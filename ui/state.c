@@ -121,7 +121,7 @@ static void add_step(ui_state *s, ls_event *e) {
     ui_mirror *m = &s->run;
     if (!m->dialog->n_turns) return;
     m->steps = ls_grown(m->steps, m->n_steps, sizeof *m->steps);
-    const ls_step *step = m->steps[m->n_steps++] = ls_step_keep(e->step);
+    const ls_step *step = m->steps[m->n_steps++] = ls_step_share(e->step);
     for (int i = 0; i < step->n_emitted; i++)
         ui_thinking_add(&m->turns[m->dialog->n_turns - 1].thinking,
                         ls_token_of(&s->run.tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
@@ -146,7 +146,7 @@ static void on_rival(ui_state *s, const ls_event *e) {
         r->finish = e->rival.finish;
     } else if (r->known) {
         r->steps = ls_grown(r->steps, r->n_steps, sizeof *r->steps);
-        r->steps[r->n_steps++] = ls_step_keep(e->rival.step);
+        r->steps[r->n_steps++] = ls_step_share(e->rival.step);
     }
 }
 

@@ -117,13 +117,13 @@ typedef struct {
     const char *server;       // its address
     const char *const *words; // that commands complete to, besides actions; ends with NULL
     const char *const *left;  // files of conversations that were cut off, the newest first, ends with NULL
-    const char *keep;         // file that keeps this conversation for the next start
+    const char *autosave;     // file that keeps this conversation for the next start
     const char *clipboard;    // a note for messages about copies; NULL: no clipboard
     const char *(*about)(const char *key, const char *value); // describes a value of a setting, or returns NULL
     // Writes the settings to the user's configuration; *said: the result in words.
     ls_code (*save_settings)(const ui_setting *settings, int n, char *said, size_t size);
-    // Returns the ways of decoding for Shadows; called when Shadows is first opened. The callee owns them.
-    const ls_shadow_variant *(*ways)(void *ud, int *n);
+    // Returns the variants for Shadows; called when Shadows is first opened. The callee owns them.
+    const ls_shadow_variant *(*variants)(void *ud, int *n);
     // Opens stop i (from 0) of the guided tour; *of: the number of stops. NULL: err has the reason, or i is *of.
     ls_source *(*tour)(void *ud, int i, int *of, const ui_demo **demo, ls_err *err); // NULL: there is no tour
     void *ud;
@@ -174,8 +174,8 @@ typedef struct {
 
 // What Shadows knows; works between frames.
 typedef struct {
-    const ls_shadow_variant *ways; // once they were made; borrowed
-    int n_ways, chosen;
+    const ls_shadow_variant *variants; // once they were made; borrowed
+    int n_variants, chosen;
     bool always;         // also while it decodes, whatever the cost
     ls_shadows *work;    // NULL: none was begun; owned
     size_t turn, step;   // the next ones to simulate

@@ -4,7 +4,7 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "cli/commands.h"
-#include "trace/kept.h"
+#include "trace/autosave.h"
 #include "ui/modes.h"
 #include "ui/term_curses.h"
 #include "ui/words.h"
@@ -228,7 +228,7 @@ static ls_code plain_chat(ls_source *source, ui_options *o, const ls_command_lin
 // At a sudden end: what was kept stays, and the next start offers it.
 static void unlock(void *ud, char *said, size_t n) {
     (void)ud, (void)said, (void)n;
-    ls_kept_end(true);
+    ls_autosave_end(true);
 }
 
 ls_code ls_cmd_chat(const ls_command_line *c, ls_console *to, ls_err *err) {
@@ -251,21 +251,21 @@ ls_code ls_cmd_chat(const ls_command_line *c, ls_console *to, ls_err *err) {
     const ls_options *o = &c->options;
     // a conversation that ^C, a signal or a crash ends is offered at the next start
     const bool keeps = o->history && !c->plain && !ls_is_scripted(c);
-    ls_err unkept = {0};
+    ls_err no_autosave = {0};
     ls_rescue_add(unlock, NULL); // the first one runs last: others may take a path
-    char **left = keeps ? ls_kept_left() : NULL, *keep = keeps ? ls_kept_path(&unkept) : NULL;
+    char **left = keeps ? ls_autosave_left() : NULL, *autosave = keeps ? ls_autosave_path(&no_autosave) : NULL;
     bool failed = false;
-    ls_source *source = ls_live_open(o, keep, *unkept.msg ? unkept.msg : NULL, &failed, err);
+    ls_source *source = ls_live_open(o, autosave, *no_autosave.msg ? no_autosave.msg : NULL, &failed, err);
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
     ui_options screen = {.history = history,
                          .prompt = prompt.n ? prompt.p : NULL,
-                         .given = {.left = (const char *const *)left, .keep = keep}};
+                         .given = {.left = (const char *const *)left, .autosave = autosave}};
     code = (c->plain ? plain_chat : ls_show)(source, &screen, c, to, err);
     if (!to->status && failed) to->status = LS_EXIT_FAILED;
     ls_rescue_remove(unlock, NULL);
-    ls_kept_end(code || to->status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
-    ls_kept_free(left);
-    free(keep);
+    ls_autosave_end(code || to->status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
+    ls_autosave_free(left);
+    free(autosave);
     free(history);
     ls_buf_free(&prompt);
     return code;

@@ -1,6 +1,6 @@
 // `tune` finds the fastest method, number of rows and knobs for the user's prompts on this machine. Two runs are
 // recorded: plain decoding for the texts, and wide trees for the target's predictions beside the texts. On these
-// recordings, many ways are simulated with the measured costs. The best ones are run, and the fastest becomes a
+// recordings, many variants are simulated with the measured costs. The best ones are run, and the fastest becomes a
 // configuration file.
 #include "base/err.h"
 #include "base/file.h"
@@ -22,7 +22,7 @@ typedef struct {
     char word[WORD];
     const ls_method *method;
     double ms_per_token; // simulated
-} way;
+} simulated;
 
 typedef struct {
     const ls_command_line *line;
@@ -30,8 +30,8 @@ typedef struct {
     ls_comparison k;
     ls_cost_curve costs;
     ls_recording **turns; // by the suite's numbers; NULL: the turn did not fit the context
-    way *ways;
-    size_t n_ways;
+    simulated *simulated;
+    size_t n_simulated;
 } tuning;
 
 // ---- recording
@@ -94,8 +94,8 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
         for (size_t i = 0; i < t->k.suite.n_turns; i++)
             if (t->turns[i]) ls_simulate(s, t->turns[i], &total);
         if (total.emitted) {
-            t->ways = ls_grown(t->ways, t->n_ways, sizeof *t->ways);
-            way *w = &t->ways[t->n_ways++];
+            t->simulated = ls_grown(t->simulated, t->n_simulated, sizeof *t->simulated);
+            simulated *w = &t->simulated[t->n_simulated++];
             snprintf(w->word, sizeof w->word, "%s", c.label);
             w->method = c.method;
             w->ms_per_token = (total.cost_ms + total.draft_us / 1e3) / (double)total.emitted;
@@ -136,20 +136,20 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
 }
 
 static int by_time(const void *a, const void *b) {
-    const double x = ((const way *)a)->ms_per_token, y = ((const way *)b)->ms_per_token;
+    const double x = ((const simulated *)a)->ms_per_token, y = ((const simulated *)b)->ms_per_token;
     return (x > y) - (x < y);
 }
 
 // The best by simulation, at most OF_ONE_METHOD of one method, and always plain decoding and the default.
 static void choose_finalists(tuning *t, ls_buf *list) {
-    if (t->n_ways) qsort(t->ways, t->n_ways, sizeof *t->ways, by_time);
+    if (t->n_simulated) qsort(t->simulated, t->n_simulated, sizeof *t->simulated, by_time);
     ls_buf_str(list, "plain,logitspec");
-    for (size_t i = 0, taken = 0; i < t->n_ways && taken < FINALISTS; i++) {
+    for (size_t i = 0, taken = 0; i < t->n_simulated && taken < FINALISTS; i++) {
         int same = 0;
-        for (size_t j = 0; j < i; j++) same += t->ways[j].method == t->ways[i].method;
+        for (size_t j = 0; j < i; j++) same += t->simulated[j].method == t->simulated[i].method;
         // logitspec/auto is the default, which is in the list
-        if (same >= OF_ONE_METHOD || !strcmp(t->ways[i].word, "logitspec/auto")) continue;
-        ls_buf_fmt(list, ",%s", t->ways[i].word);
+        if (same >= OF_ONE_METHOD || !strcmp(t->simulated[i].word, "logitspec/auto")) continue;
+        ls_buf_fmt(list, ",%s", t->simulated[i].word);
         taken++;
     }
 }
@@ -194,7 +194,8 @@ static void write_config(const tuning *t, int winner, ls_buf *out) {
     }
 }
 
-// Names the winner, and the ways whose 95% interval of the speedup overlaps the winner's: the order is not significant.
+// Names the winner, and the variants whose 95% interval of the speedup overlaps the winner's: the order is not
+// significant.
 static void say_winner(const tuning *t, int winner) {
     const ls_comparison *k = &t->k;
     const double low = ls_bench_total(&k->b, winner, NULL).low;
@@ -205,7 +206,7 @@ static void say_winner(const tuning *t, int winner) {
         if (i != winner && !other.different && high >= low)
             ls_buf_fmt(&near, "%s%s", near.n ? ", " : "", k->c[i].label);
     }
-    ls_say(0, "fastest: %s (%zu simulated, %d run)%s%s%s", k->c[winner].label, t->n_ways, k->n,
+    ls_say(0, "fastest: %s (%zu simulated, %d run)%s%s%s", k->c[winner].label, t->n_simulated, k->n,
            near.n ? "; no significant difference from: " : "", near.n ? near.p : "",
            isnan(low) && k->n > 1 ? "; a confidence interval needs at least 3 prompts" : "");
     ls_buf_free(&near);
@@ -218,7 +219,7 @@ static void conclude(const tuning *tuned, ls_buf *text) {
     ls_table t = {0};
     for (int i = 0; i < k->n; i++) {
         const ls_total total = ls_bench_total(&k->b, i, NULL);
-        // a way with other text than the reference is never the winner
+        // a variant with other text than the reference is never the winner
         if (!total.different && tokens_per_s(k, i) > tokens_per_s(k, winner)) winner = i;
         char interval[40] = "";
         if (k->b.done >= 3) snprintf(interval, sizeof interval, "%.2f - %.2f", total.low, total.high);
@@ -427,7 +428,7 @@ static ls_code find_fastest(const ls_command_line *c, ls_console *to, ls_err *er
     if (!code) conclude(&t, &to->out);
     for (size_t i = 0; t.turns && i < t.k.suite.n_turns; i++) ls_recording_free(t.turns[i]);
     free(t.turns);
-    free(t.ways);
+    free(t.simulated);
     ls_buf_free(&finalists);
     ls_options_free(&t.base);
     ls_comparison_free(&t.k);

@@ -69,8 +69,9 @@ ls_code ls_size_read(const char *text, int *cols, int *rows, ls_err *err); // CO
 // Standard input is data: the screen reads keys from /dev/tty instead. path: where the data are now.
 ls_code ls_keys_from_terminal(char *path, size_t size, ls_err *err);
 bool ls_is_scripted(const ls_command_line *c); // --script or --cast: runs without a terminal
-// Live decoding for the screen. Starts loading, with a copy of the options. keep, unkept, failed: see ls_live_options.
-ls_source *ls_live_open(const ls_options *o, const char *keep, const char *unkept, bool *failed, ls_err *err);
+// Live decoding for the screen. Starts loading, with a copy of the options. autosave, no_autosave, failed: see
+// ls_live_options.
+ls_source *ls_live_open(const ls_options *o, const char *autosave, const char *no_autosave, bool *failed, ls_err *err);
 // Runs the screen, on the terminal or from a script. Takes ownership of the source; NULL: there is none, as err says.
 // screen: with what the options do not decide; changed.
 ls_code ls_show(ls_source *source, ui_options *screen, const ls_command_line *c, ls_console *to, ls_err *err);

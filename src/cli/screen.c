@@ -212,14 +212,14 @@ static ls_setup *variant(const ls_setup *now, const char *text, ls_err *err) {
     return NULL;
 }
 
-ls_source *ls_live_open(const ls_options *o, const char *keep, const char *unkept, bool *failed, ls_err *err) {
+ls_source *ls_live_open(const ls_options *o, const char *autosave, const char *no_autosave, bool *failed, ls_err *err) {
     ls_variant *first = ls_calloc(1, sizeof *first);
     ls_options_copy(&first->options, o);
     const ls_live_options opt = {.setup = setup_of(first, NULL),
                                  .trace = first->options.trace,
                                  .trace_level = ls_trace_level_named(first->options.trace_level),
-                                 .keep = keep,
-                                 .unkept = unkept,
+                                 .autosave = autosave,
+                                 .no_autosave = no_autosave,
                                  .forget = !o->history,
                                  .failed = failed,
                                  .changed = changed,
@@ -297,10 +297,10 @@ typedef struct {
     ls_shadow_variant *list;
     int n;
     ls_demo stop; // the stop of the tour on the screen
-} ways;
+} given;
 
-static const ls_shadow_variant *make_ways(void *ud, int *n) {
-    ways *w = ud;
+static const ls_shadow_variant *make_variants(void *ud, int *n) {
+    given *w = ud;
     *n = w->n;
     if (w->list) return w->list; // made at an earlier stop of the tour
     ls_variants_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
@@ -313,7 +313,7 @@ static const ls_shadow_variant *make_ways(void *ud, int *n) {
 // The stops of the guided tour: demos with a recording.
 static ls_source *open_stop(void *ud, int i, int *of, const ui_demo **demo, ls_err *err) {
     static const char *const stops[] = {"first-step", "next-next", "slower"};
-    ways *w = ud;
+    given *w = ud;
     *of = (int)(sizeof stops / sizeof *stops);
     ls_demo_free(&w->stop);
     if (i >= *of || ls_demo_read(&w->stop, stops[i], err)) return NULL;
@@ -326,7 +326,7 @@ static ls_source *open_stop(void *ud, int i, int *of, const ui_demo **demo, ls_e
 }
 
 ls_code ls_show(ls_source *source, ui_options *screen, const ls_command_line *c, ls_console *to, ls_err *err) {
-    ways w = {.options = &c->options};
+    given w = {.options = &c->options};
     ui_play play = {.script = c->script, .cast = c->cast};
     if (!source) return err->code;
     ls_code code = ls_screen_options(&c->options, screen, err);
@@ -335,7 +335,7 @@ ls_code ls_show(ls_source *source, ui_options *screen, const ls_command_line *c,
         source->close(source);
         return code;
     }
-    screen->given.ways = make_ways;
+    screen->given.variants = make_variants;
     if (!screen->given.recording && !screen->demo) screen->given.tour = open_stop;
     screen->given.ud = &w;
     if (ls_is_scripted(c)) { // a script has colours even without a terminal

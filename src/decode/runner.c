@@ -79,7 +79,7 @@ ls_code ls_runner_step(ls_runner *r, ls_err *err) {
     if (!r->step) r->step = ls_step_new();
     const ls_code code = ls_session_step(r->session, r->step, err);
     if (code) return code;
-    const ls_step *kept = ls_step_keep(r->step); // once, for all who want to keep it
+    const ls_step *kept = ls_step_share(r->step); // once, for all who want to keep it
     ls_stats_add(&r->stats, kept);
     for (int i = 0; i < r->n_sinks; i++)
         if (r->sinks[i].step) r->sinks[i].step(r->sinks[i].ud, kept);

@@ -19,7 +19,7 @@ typedef struct ls_runner ls_runner;
 // again.
 typedef struct {
     void (*begin)(void *ud, const ls_runner *run, double prefill_ms); // the last turn of the conversation: it was read
-    void (*step)(void *ud, const ls_step *step);                      // a kept step
+    void (*step)(void *ud, const ls_step *step);                      // a shared step
     void (*end)(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals); // totals: of this turn
     void *ud;
 } ls_run_sink;

@@ -16,16 +16,16 @@ struct ls_shadows {
     ls_shadow all[];
 };
 
-ls_shadows *ls_shadows_new(const ls_shadow_variant *ways, int n, const ls_run *run) {
+ls_shadows *ls_shadows_new(const ls_shadow_variant *variants, int n, const ls_run *run) {
     ls_shadows *s = ls_calloc(1, sizeof *s + (size_t)n * sizeof *s->all);
     s->n = n;
     s->n_context = run->n_context;
     const ls_draft_setup place = ls_run_place(run);
     for (int i = 0; i < n; i++) {
         ls_err err = {0};
-        s->all[i].label = ways[i].label;
-        s->all[i].method = ls_method_find(ways[i].decode.method);
-        if (ls_simulator_new(&s->all[i].simulator, &ways[i].decode, &place, &run->costs, &err))
+        s->all[i].label = variants[i].label;
+        s->all[i].method = ls_method_find(variants[i].decode.method);
+        if (ls_simulator_new(&s->all[i].simulator, &variants[i].decode, &place, &run->costs, &err))
             snprintf(s->all[i].refusal, sizeof s->all[i].refusal, "%.255s", err.msg);
     }
     return s;

@@ -20,8 +20,8 @@ typedef struct {
 
 typedef struct ls_shadows ls_shadows;
 
-// ways: borrowed, with all that they point to. run: the run that is observed.
-ls_shadows *ls_shadows_new(const ls_shadow_variant *ways, int n, const ls_run *run);
+// variants: borrowed, with all that they point to. run: the run that is observed.
+ls_shadows *ls_shadows_new(const ls_shadow_variant *variants, int n, const ls_run *run);
 void ls_shadows_free(ls_shadows *s); // accepts NULL
 // A turn begins after these tokens. All work on the previous turn must be done.
 void ls_shadows_begin(ls_shadows *s, const int32_t *context, size_t n);
@@ -30,5 +30,5 @@ void ls_shadows_end(ls_shadows *s); // no more steps will come in this turn
 // Works until that time (base/system.h) at most, but one step of a method at least. True: nothing is left to do.
 bool ls_shadows_work(ls_shadows *s, uint64_t until_ns);
 
-const ls_shadow *ls_shadows_all(const ls_shadows *s, int *n); // borrowed, in the order of the ways; n may be NULL
+const ls_shadow *ls_shadows_all(const ls_shadows *s, int *n); // borrowed, in the order of the variants; n may be NULL
 double ls_shadows_us_per_step(const ls_shadows *s); // work for each step of the method that decodes; NAN: none yet

@@ -160,7 +160,7 @@ void ls_step_copy(ls_step *to, const ls_step *from) {
     ls_tree_copy(&to->tree, &from->tree);
 }
 
-const ls_step *ls_step_keep(const ls_step *s) {
+const ls_step *ls_step_share(const ls_step *s) {
     counted *c = counted_of(s);
     if (!atomic_load_explicit(&c->owners, memory_order_relaxed)) {
         ls_step *kept = place(s, 1);

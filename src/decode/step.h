@@ -81,13 +81,13 @@ typedef struct {
 } ls_step;
 
 // A step and its arrays are one allocation, so a struct copy of a step shares the arrays. A work area, which the
-// decoder and the reader of a file fill anew for each step, has room for any step. A kept step is as large as its
+// decoder and the reader of a file fill anew for each step, has room for any step. A shared step is as large as its
 // content and never changes; its owners are counted, so that an event, the screen and the conversation own it together.
 ls_step *ls_step_new(void);                          // a work area, zeroed; one owner, one thread
 void ls_step_start(ls_step *s, ls_step facts);       // clears a work area: empty arrays, the other members of `facts`
 void ls_step_copy(ls_step *to, const ls_step *from); // into a work area
-const ls_step *ls_step_keep(const ls_step *s); // a work area is copied, a kept step gets one more owner; any thread
-void ls_step_free(const ls_step *s);           // a work area, or one owner's share; any thread; accepts NULL
+const ls_step *ls_step_share(const ls_step *s); // a work area is copied, a shared step gets one more owner; any thread
+void ls_step_free(const ls_step *s);            // a work area, or one owner's share; any thread; accepts NULL
 
 // What the target chose after the root. The paper's observation is that this next-next token tends to be among the last
 // logits' best, which predicted the root.

@@ -1,4 +1,4 @@
-// Results of conversations that several ways decoded, and their sums over many: MAT, speed against plain decoding,
+// Results of conversations of several variants, and their sums over many: MAT, speed against plain decoding,
 // intervals by resampling.
 #pragma once
 #include "base/buf.h"

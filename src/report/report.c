@@ -116,7 +116,7 @@ static void keep(ls_report_tree *list, int *n, int most, double sign, ls_report_
     if (at == most) return;
     if (*n == most) ls_step_free(list[--*n].step);
     memmove(&list[at + 1], &list[at], (size_t)(*n - at) * sizeof *list);
-    t.step = ls_step_keep(s);
+    t.step = ls_step_share(s);
     list[at] = t;
     ++*n;
 }
@@ -162,7 +162,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     ls_report_tree tree = {.turn = r->n_turns - 1, .gain_us = ls_step_gain_us(s)};
     if (asked) {
         r->asked = ls_realloc(r->asked, (r->n_asked + 1) * sizeof *r->asked);
-        tree.step = ls_step_keep(s);
+        tree.step = ls_step_share(s);
         r->asked[r->n_asked++] = tree;
     }
     if (isnan(tree.gain_us) || !s->forward || s->rows == 1)

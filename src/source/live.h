@@ -11,13 +11,13 @@ typedef struct {
     ls_setup *setup; // in force
     ls_model model;
     ls_session *session;
-    ls_runner run;         // of the session
-    ls_trace *trace;       // NULL: none
-    ls_conversation *kept; // the conversation as it is saved; NULL: no model is loaded
+    ls_runner run;        // of the session
+    ls_trace *trace;      // NULL: none
+    ls_conversation *log; // the conversation as it is saved; NULL: no model is loaded
     ls_seen seen;
-    bool waited;      // the user was told that the reader of the trace is slow
-    bool keep_failed; // opt.keep could not be written, and the user was told
-    char *left;       // file of an earlier process from which this conversation was loaded; NULL: none
+    bool waited;          // the user was told that the reader of the trace is slow
+    bool autosave_failed; // opt.autosave could not be written, and the user was told
+    char *left;           // file of an earlier process from which this conversation was loaded; NULL: none
     // What ends the current work: LS_CMD_STOP, but not while the model is loaded; any command while the source is idle.
     bool (*ends)(ls_channel *c);
     bool measured; // measuring costs failed: it is not tried again

@@ -30,7 +30,7 @@ static void on_step(void *ud, const ls_step *step) {
     ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
     ls_live_tokens(l, &fresh);
     ls_channel_tell(&l->c,
-                    (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_STEP, .step = ls_step_keep(step)}});
+                    (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_STEP, .step = ls_step_share(step)}});
     const double done =
         (double)(step->output_pos + step->n_emitted) / (double)ls_dialog_output(ls_session_dialog(l->session));
     ls_channel_status(&l->c, LS_STATE_COMPARING, l->variant ? comparing : forking, l->variant ? fmin(1, done) : -1);

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/utf8.h"
 #include "decode/bigrams.h"
-#include "trace/kept.h"
+#include "trace/autosave.h"
 #include "trace/trace_events.h"
 
 #include <stdio.h>
@@ -78,12 +78,12 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 static void rescue(void *ud, char *said, size_t n) {
     live *l = ud;
     char folder[] = "/tmp/logitspec-XXXXXX", in_folder[64], at[512];
-    if (!l->kept || !ls_conversation_turns(l->kept)) return;
-    char *path = l->opt.forget ? NULL : ls_kept_path(NULL);
-    bool saved = path && ls_conversation_rescue(l->kept, path, at, sizeof at);
+    if (!l->log || !ls_conversation_turns(l->log)) return;
+    char *path = l->opt.forget ? NULL : ls_autosave_path(NULL);
+    bool saved = path && ls_conversation_rescue(l->log, path, at, sizeof at);
     if (!saved && !l->opt.forget && mkdtemp(folder)) {
         snprintf(in_folder, sizeof in_folder, "%s/conversation.jsonl.zst", folder);
-        saved = ls_conversation_rescue(l->kept, in_folder, at, sizeof at);
+        saved = ls_conversation_rescue(l->log, in_folder, at, sizeof at);
     }
     if (saved) snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", at);
     else
@@ -93,26 +93,26 @@ static void rescue(void *ud, char *said, size_t n) {
 }
 
 // Says once that the conversation is in no file for the next start.
-static void tell_unkept(live *l, const char *why) {
+static void tell_not_saved(live *l, const char *why) {
     char said[400];
-    if (!l->keep_failed) {
+    if (!l->autosave_failed) {
         snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", why);
         if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // printed after the screen has closed
         else ls_channel_message(&l->c, true, said);
     }
-    l->keep_failed = true;
+    l->autosave_failed = true;
 }
 
 // From now on this process's file has the conversation, and no longer that of an earlier process.
-static void keep_file(live *l) {
+static void begin_autosave(live *l) {
     ls_err err;
-    if (!l->opt.keep) return;
-    if (ls_conversation_keep(l->kept, l->opt.keep, &err)) {
-        tell_unkept(l, err.msg);
+    if (!l->opt.autosave) return;
+    if (ls_conversation_autosave(l->log, l->opt.autosave, &err)) {
+        tell_not_saved(l, err.msg);
         return;
     }
-    l->keep_failed = false;
-    if (l->left) ls_kept_forget(l->left);
+    l->autosave_failed = false;
+    if (l->left) ls_autosave_forget(l->left);
     free(l->left);
     l->left = NULL;
 }
@@ -121,15 +121,15 @@ static void keep_file(live *l) {
 // is added, so that only looking at it loses nothing.
 static void take_over(live *l, const char *path) {
     free(l->left);
-    l->left = l->opt.keep && ls_kept_is_left(path) ? ls_strdup(path) : NULL;
-    if (!l->left) keep_file(l);
+    l->left = l->opt.autosave && ls_autosave_is_left(path) ? ls_strdup(path) : NULL;
+    if (!l->left) begin_autosave(l);
 }
 
 // Replaces the log. Unregisters it first: rescue() must not use a freed one.
-static void keep(live *l, ls_conversation *c) {
-    ls_conversation *before = l->kept;
+static void replace_log(live *l, ls_conversation *c) {
+    ls_conversation *before = l->log;
     ls_rescue_remove(rescue, l);
-    l->kept = c;
+    l->log = c;
     l->run.sinks[0] = ls_conversation_sink(c);
     if (c) ls_rescue_add(rescue, l);
     if (c && before) ls_conversation_clear(before);
@@ -145,8 +145,8 @@ static bool on_stop(void *ud) {
 static void report_files(live *l, bool last) {
     ls_err err;
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
-    if (ls_conversation_failed(l->kept, last, &err)) tell_unkept(l, err.msg);
-    if (ls_conversation_lost(l->kept, &err)) ls_channel_message(&l->c, true, err.msg);
+    if (ls_conversation_failed(l->log, last, &err)) tell_not_saved(l, err.msg);
+    if (ls_conversation_lost(l->log, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
 // The sink that is the screen.
@@ -156,7 +156,7 @@ static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     const size_t kept = ls_dialog_last(d)->kept;
     ls_ids fresh = {0};
     ls_trace_header h;
-    keep_file(l);
+    begin_autosave(l);
     report_files(l, false);
     ls_seen_ids(&l->seen, d->context.p + kept, d->context.n - kept, &fresh);
     ls_live_tokens(l, &fresh);
@@ -171,7 +171,7 @@ static void on_step(void *ud, const ls_step *step) {
     report_files(l, false);
     ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
     ls_live_tokens(l, &fresh);
-    ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_STEP, .step = ls_step_keep(step)});
+    ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_STEP, .step = ls_step_share(step)});
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
@@ -235,7 +235,7 @@ static ls_code start(live *l, ls_err *err) {
     if ((code = ls_conversation_new(&log, l->model.vocab, err))) return code;
     l->run = (ls_runner){
         .session = l->session, .model = &l->model, .setup = s, .n_sinks = 2, .progress = on_prefill, .ud = l};
-    keep(l, log);
+    replace_log(l, log);
     l->run.sinks[1] = (ls_run_sink){on_begin, on_step, on_end, l};
     if (l->trace) l->run.sinks[l->run.n_sinks++] = ls_trace_sink(l->trace);
     return ls_session_calibrate(l->session, LS_COSTS_AT_ONCE, on_load, l, err);
@@ -272,13 +272,13 @@ static void change(live *l, const char *text, int n) {
 static void save(live *l, const char *path) {
     ls_err err;
     char text[400];
-    if (l->opt.keep && ls_is_same_file(path, l->opt.keep)) {
+    if (l->opt.autosave && ls_is_same_file(path, l->opt.autosave)) {
         snprintf(text, sizeof text, "%.280s is where this program keeps the conversation: choose another file", path);
         ls_channel_result(&l->c, true, text);
         return;
     }
     snprintf(text, sizeof text, "saved %.280s%s", path, ls_replaces(path));
-    const ls_code code = ls_conversation_save(l->kept, path, &err);
+    const ls_code code = ls_conversation_save(l->log, path, &err);
     ls_channel_result(&l->c, code != LS_OK, code ? err.msg : text);
 }
 
@@ -289,7 +289,7 @@ static void save_what_waits(live *l, ls_queued_command *c) {
     do {
         if (c && c->kind == LS_CMD_LOAD) loaded = false;
         if (c && c->kind == LS_CMD_RESET) {
-            ls_conversation_clear(l->kept);
+            ls_conversation_clear(l->log);
             loaded = true;
         }
         if (c && c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
@@ -307,7 +307,7 @@ static void save_what_waits(live *l, ls_queued_command *c) {
 static ls_code tell_kept(live *l, const char *path, ls_err *err) {
     ls_trace_reader *r;
     ls_event *e;
-    ls_code code = ls_conversation_read(l->kept, path, &r, err);
+    ls_code code = ls_conversation_read(l->log, path, &r, err);
     if (code) return code;
     ls_trace_events *t = ls_trace_events_of(r);
     while (!(code = ls_trace_events_next(t, &e, err)) && e) {
@@ -337,8 +337,8 @@ static void load(live *l, const char *path) {
         code = ls_runner_replace(&l->run, &v.dialog, &v.stats, &err);
         if (!code) {
             const size_t turns = ls_runner_turns(&l->run);
-            keep(l, v.kept);
-            v.kept = NULL;
+            replace_log(l, v.log);
+            v.log = NULL;
             ls_trace_leave(l->trace);
             ls_seen_init(&l->seen, l->model.engine->n_vocab);
             code = tell_kept(l, path, &err);
@@ -415,7 +415,7 @@ static void carry_out(live *l, const ls_queued_command *c) {
     case LS_CMD_RESET:
         stop_turn(l);
         ls_session_reset(l->session);
-        ls_conversation_clear(l->kept);
+        ls_conversation_clear(l->log);
         free(l->left);
         l->left = NULL;
         send_header(l);
@@ -496,7 +496,7 @@ static void *decoder(void *ud) {
             snprintf(text, sizeof text, "prompts are used without a chat template: %s", l->model.chat_problem);
             ls_channel_message(&l->c, false, text);
         }
-        if (l->opt.unkept) tell_unkept(l, l->opt.unkept);
+        if (l->opt.no_autosave) tell_not_saved(l, l->opt.no_autosave);
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
     }
     ls_queued_command *c;
@@ -512,7 +512,7 @@ static void *decoder(void *ud) {
     if (failed) ls_queued_command_free(c);
     else {
         save_what_waits(l, c);
-        if (ls_conversation_failed(l->kept, true, &err)) tell_unkept(l, err.msg);
+        if (ls_conversation_failed(l->log, true, &err)) tell_not_saved(l, err.msg);
     }
     // only the trace is told: the screen is gone, and the conversation was saved
     if (ls_runner_active(&l->run) && l->trace) {
@@ -524,7 +524,7 @@ static void *decoder(void *ud) {
     ls_live_free_setup(l, l->variant);
     ls_runner_free(&l->run);
     free(l->left);
-    keep(l, NULL);
+    replace_log(l, NULL);
     if (!ls_trace_close(l->trace, &err)) {
         ls_warn("%s", err.msg); // the screen is gone by now
         if (l->opt.failed) *l->opt.failed = true;

@@ -93,7 +93,7 @@ static void send_whole_rival(replay *r) {
         }
         if (kind == LS_EV_STEP)
             ls_channel_tell(&r->c, (ls_event){.kind = LS_EV_RIVAL,
-                                              .rival = {.what = LS_RIVAL_STEP, .step = ls_step_keep(e->step)}});
+                                              .rival = {.what = LS_RIVAL_STEP, .step = ls_step_share(e->step)}});
         if (kind == LS_EV_END) finish = e->end.finish, more = false; // the first turn is compared
         if (kind == LS_EV_TOKENS) ls_channel_send(&r->c, e);
         else ls_event_free(e);

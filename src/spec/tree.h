@@ -3,7 +3,7 @@
 // this record.
 //
 // Row 0 is the root, the target's own token; parents come before children. A tree points to arrays: those of
-// ls_tree_new have room for any tree, those of a kept step (decode/step.h) for what is there.
+// ls_tree_new have room for any tree, those of a shared step (decode/step.h) for what is there.
 #pragma once
 #include "spec/sources.h"
 

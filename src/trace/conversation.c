@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/io.h"
 #include "base/mem.h"
-#include "trace/kept.h"
+#include "trace/autosave.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@ enum {
     STUCK_S = 5,        // without any progress of the thread
     SHORT_S = 1,        // the same, at the end of a turn
     RESCUE_NS = 1000000000,
-    TOO_LONG = -1, // instead of an errno: beyond LS_KEPT_BYTES
+    TOO_LONG = -1, // instead of an errno: beyond LS_AUTOSAVE_BYTES
     STUCK = -2     // instead of an errno: the disk does not respond
 };
 
@@ -116,7 +116,7 @@ static void flush(ls_conversation *c, bool ends) {
     ls_buf_clear(&c->text);
     c->open = !ends;
     int error =
-        c->at_path && c->n + c->bytes.n > LS_KEPT_BYTES ? TOO_LONG : write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
+        c->at_path && c->n + c->bytes.n > LS_AUTOSAVE_BYTES ? TOO_LONG : write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
     if (error && c->at_path) {
         leave_file(c, error);
         error = write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
@@ -330,7 +330,7 @@ static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
 }
 
 static void on_step(void *ud, const ls_step *step) {
-    hand_over(ud, (entry){.kind = STEP, .step = ls_step_keep(step)});
+    hand_over(ud, (entry){.kind = STEP, .step = ls_step_share(step)});
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
@@ -353,12 +353,12 @@ void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace
         if (turn == 0) c->head.first = h->turn;
         begin(c, turn, verbatim, &h->prompt);
     } else if (kind == LS_TRACE_STEP)
-        hand_over(c, (entry){.kind = STEP, .line = verbatim, .step = ls_step_keep(ls_trace_read_step(r))});
+        hand_over(c, (entry){.kind = STEP, .line = verbatim, .step = ls_step_share(ls_trace_read_step(r))});
     else hand_over(c, (entry){.kind = kind == LS_TRACE_END ? END : LINE, .line = verbatim});
 }
 
 static ls_code not_kept(int error, ls_err *err) {
-    if (error == TOO_LONG) return ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_KEPT_BYTES >> 20);
+    if (error == TOO_LONG) return ls_fail(err, LS_E_RANGE, "the file is longer than %d MiB", LS_AUTOSAVE_BYTES >> 20);
     if (error == STUCK) return ls_fail(err, LS_E_IO, "the disk does not respond");
     return ls_fail(err, LS_E_IO, "%s", ls_write_reason(error));
 }
@@ -371,12 +371,12 @@ static void set_path(ls_conversation *c, char *path) {
     free(before);
 }
 
-ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err) {
+ls_code ls_conversation_autosave(ls_conversation *c, const char *path, ls_err *err) {
     if (c->path) return LS_OK;
     const bool all = settle(c, STUCK_S);
     if (!all || c->lost) return not_kept(all ? c->lost : STUCK, err);
     const int fd = open(path, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-    const int error = fd < 0 ? errno : c->n > LS_KEPT_BYTES ? TOO_LONG : copy_file(c->fd, fd, c->n);
+    const int error = fd < 0 ? errno : c->n > LS_AUTOSAVE_BYTES ? TOO_LONG : copy_file(c->fd, fd, c->n);
     if (error) {
         if (fd >= 0) close(fd), unlink(path);
         not_kept(error, err);

@@ -14,7 +14,7 @@ typedef struct ls_conversation ls_conversation;
 ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err *err);
 void ls_conversation_free(ls_conversation *c); // accepts NULL; a file with a path stays
 
-// Adds what a runner does; a turn replaces that of its number and those after it. A kept step is shared, not copied.
+// Adds what a runner does; a turn replaces that of its number and those after it. A shared step is shared, not copied.
 ls_run_sink ls_conversation_sink(ls_conversation *c);
 // Adds the last line read by r, of that kind, verbatim, so that a turn keeps the data of another program or version.
 // turn: for a header, the number of its turn.
@@ -23,8 +23,8 @@ size_t ls_conversation_turns(const ls_conversation *c);
 
 // From now on the file has this path, which must not exist; a second call changes nothing. On an error the log stays in
 // memory.
-ls_code ls_conversation_keep(ls_conversation *c, const char *path, ls_err *err);
-// True once after the file could not be written or exceeded LS_KEPT_BYTES: it was deleted, and the log is in memory
+ls_code ls_conversation_autosave(ls_conversation *c, const char *path, ls_err *err);
+// True once after the file could not be written or exceeded LS_AUTOSAVE_BYTES: it was deleted, and the log is in memory
 // again. last: waits for everything to be written, at most a second for a disk that does not respond.
 bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err);
 // True once after not even memory could be written: nothing can be saved until ls_conversation_clear.

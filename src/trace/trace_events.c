@@ -81,7 +81,7 @@ static void begin_turn(ls_trace_events *t) {
 static ls_event *step_event(ls_trace_events *t) {
     const ls_step *s = ls_trace_read_step(t->r);
     ls_event *e = ls_event_new(LS_EV_STEP);
-    e->step = ls_step_keep(s);
+    e->step = ls_step_share(s);
     ls_dialog_step(t->turns.dialog, s);
     return e;
 }

@@ -89,7 +89,7 @@ static size_t begin_turn(reading *g, const ls_trace_header *h) {
 
 static ls_code read_turns(reading *g, ls_saved *v, ls_trace_reader *r, const char *path, ls_err *err) {
     const ls_trace_header *h = ls_trace_read_header(r);
-    const ls_run_sink keeps = ls_conversation_sink(v->kept);
+    const ls_run_sink keeps = ls_conversation_sink(v->log);
     ls_trace_line line;
     size_t turn = 0;
     ls_code code;
@@ -103,7 +103,7 @@ static ls_code read_turns(reading *g, ls_saved *v, ls_trace_reader *r, const cha
             ls_stats_add(&v->stats, ls_trace_read_step(r));
         }
         if (line == LS_TRACE_END) end_turn(g, ls_trace_read_finish(r));
-        if (g->ours) ls_conversation_copy(v->kept, r, line, (uint32_t)turn);
+        if (g->ours) ls_conversation_copy(v->log, r, line, (uint32_t)turn);
     }
     if (code) return code;
     if (!g->turns.dialog) return ls_fail(err, LS_E_RANGE, "%s: the file has no conversation", path);
@@ -128,7 +128,7 @@ ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, ls
     ls_code code = ls_trace_read_open(&r, path, err);
     if (code) return code;
     ls_trace_read_stop(r, stop, ud);
-    if (ls_conversation_new(&out->kept, model->vocab, err)) code = ls_err_prefix(err, "%s", path);
+    if (ls_conversation_new(&out->log, model->vocab, err)) code = ls_err_prefix(err, "%s", path);
     else code = read_turns(&g, out, r, path, err);
     ls_trace_read_gaps(r, &out->gaps);
     ls_trace_read_close(r);
@@ -138,7 +138,7 @@ ls_code ls_saved_read(ls_saved *out, const char *path, const ls_model *model, ls
 }
 
 void ls_saved_free(ls_saved *v) {
-    ls_conversation_free(v->kept);
+    ls_conversation_free(v->log);
     ls_dialog_free(v->dialog);
     *v = (ls_saved){0};
 }

@@ -18,8 +18,8 @@ uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h);
 // A saved conversation, so that a runner can continue it.
 typedef struct {
     ls_dialog *dialog;
-    ls_stats stats;        // of the last turn
-    ls_conversation *kept; // the same turns, verbatim from the file
+    ls_stats stats;       // of the last turn
+    ls_conversation *log; // the same turns, verbatim from the file
     ls_trace_gaps gaps;
 } ls_saved;
 

@@ -64,7 +64,7 @@ int main(int argc, char **argv) {
             if (line == LS_TRACE_STEP && n < MOST_STEPS) {
                 const ls_step *s = ls_trace_read_step(r);
                 rows += (size_t)s->tree.n;
-                steps[n++] = ls_step_keep(s);
+                steps[n++] = ls_step_share(s);
             }
         } while (line);
         read_us += since_us(start);

@@ -30,7 +30,7 @@ static void fix_time(void *ud, const ls_runner *run, double prefill_ms) {
 static void keep_step(void *ud, const ls_step *step) {
     (void)ud;
     assert_true(n_steps < MAX_STEPS);
-    steps[n_steps++] = ls_step_keep(step);
+    steps[n_steps++] = ls_step_share(step);
 }
 
 void record(const char *prompt, ls_decode_options o, int turns) {

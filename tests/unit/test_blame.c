@@ -236,7 +236,7 @@ static void a_preview_is_what_the_rule_then_does(void **unused) {
     const int n = n_steps;
     const ls_step *exact[MAX_STEPS];
     uint64_t would[LS_ACCEPT_COUNT] = {0};
-    for (int i = 0; i < n; i++) ls_stats_add(&st, exact[i] = ls_step_keep(steps[i]));
+    for (int i = 0; i < n; i++) ls_stats_add(&st, exact[i] = ls_step_share(steps[i]));
     for (int r = 1; r < LS_ACCEPT_COUNT; r++) {
         const ls_accept rule = ls_accept_usual(r);
         if (!ls_accept_previews(&rule)) { // it lets nothing stand that the target did not choose

@@ -94,7 +94,7 @@ static void a_disk_that_does_not_respond_stops_nobody(void **state) {
     ls_conversation *c = begin();
     ls_err err = {0};
     char where[80];
-    assert_int_equal(ls_conversation_keep(c, path, &err), LS_OK);
+    assert_int_equal(ls_conversation_autosave(c, path, &err), LS_OK);
     say();
     assert_false(ls_conversation_failed(c, true, &err));
     stuck = true;
@@ -117,7 +117,7 @@ static void a_disk_that_does_not_respond_stops_nobody(void **state) {
     stuck = false;
     ls_session_reset(session);
     say();
-    assert_int_equal(ls_conversation_keep(c, path, &err), LS_OK);
+    assert_int_equal(ls_conversation_autosave(c, path, &err), LS_OK);
     say();
     assert_false(ls_conversation_failed(c, true, &err) || ls_conversation_lost(c, &err));
     end(c);

@@ -108,7 +108,7 @@ static void the_screen_folds_it(void **state) {
                                       .rows = 1});
         ls_tree_start(&step->tree, text[i]);
         e = ls_event_new(LS_EV_STEP);
-        e->step = ls_step_keep(step);
+        e->step = ls_step_share(step);
         ui_on_event(&s, e);
     }
     ls_step_free(step);

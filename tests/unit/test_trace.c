@@ -274,7 +274,7 @@ static void a_replay_draws_what_the_run_drew(void **state) {
             if (e->kind == LS_EV_STEP) {
                 ls_event_free(e);
                 e = ls_event_new(LS_EV_STEP);
-                e->step = ls_step_keep(steps[at++]);
+                e->step = ls_step_share(steps[at++]);
             }
             ui_on_event(&lived, e);
         }

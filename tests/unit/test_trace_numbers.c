@@ -57,7 +57,7 @@ static void every_number_comes_back(void **state) {
         s->plain_spread = 0.0625 + 0.001 * i, s->plain_timed = 3 + i, s->cpu_wait = i % 2 ? 0.25 : 0;
         s->expected_experts = i % 3 ? 17.5 + i : 0;
         ls_step_free(steps[i]);
-        steps[i] = ls_step_keep(s);
+        steps[i] = ls_step_share(s);
     }
     ls_step_free(s);
     record_again();
@@ -113,7 +113,7 @@ static void experts_come_back(void **state) {
         if (i % 2 && s->n_routes > room * of_row) s->n_routes = room * of_row, cut++;
         s->experts_read = i % 3 ? s->experts * (i % 3 - 1) / 2 : -1;
         ls_step_free(steps[i]);
-        steps[i] = ls_step_keep(s);
+        steps[i] = ls_step_share(s);
     }
     ls_step_free(s);
     record_again();

@@ -138,7 +138,7 @@ static void converse_with(const char *name, ui_state *s, const char *prompt, con
                 t->t_total_us = t->t_forward_us + 40;
                 t->plain_us = 3000, t->plain_spread = 0.04, t->plain_timed = 9, t->cpu_wait = 0;
                 ls_step_free(e->step);
-                e->step = ls_step_keep(t);
+                e->step = ls_step_share(t);
                 ls_step_free(t);
             }
             assert_false(e->kind == LS_EV_MESSAGE && e->message.is_error);
@@ -1088,7 +1088,7 @@ static void ctrl_c_warns_before_it_quits(void **state) {
     key(&s, UI_CTRL('C'));
     assert_false(s.asked.quit);
     key(&s, 'a');
-    s.given.keep = "/";
+    s.given.autosave = "/";
     s.run.state = LS_STATE_RUNNING;
     key(&s, UI_CTRL('C'));
     assert_true(!s.asked.quit && s.asked.n_outbox == 1 && s.asked.outbox[0].kind == LS_CMD_STOP &&

@@ -71,7 +71,7 @@ static void statistics_of_long_turns(void **state) {
             want[turn * STEPS + i] = st;
             committed += (size_t)n - (i + 1 == STEPS); // the end of sequence is emitted, not committed
             e = ls_event_new(LS_EV_STEP);
-            e->step = ls_step_keep(step);
+            e->step = ls_step_share(step);
             ls_step_free(step);
             ui_on_event(&s, e);
             assert_int_equal(ls_dialog_tokens(s.run.dialog), committed);
@@ -120,7 +120,7 @@ static void a_speed_of_a_busy_machine_is_marked(void **state) {
                 step->context_len = 4 + 2 * (int32_t)i;
                 step->cpu_wait = cases[k].waited[i];
                 e = ls_event_new(LS_EV_STEP);
-                e->step = ls_step_keep(step);
+                e->step = ls_step_share(step);
                 ls_step_free(step);
                 ui_on_event(&s, e);
             }

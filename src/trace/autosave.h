@@ -6,17 +6,17 @@
 
 #include <stdbool.h>
 
-enum { LS_KEPT_FILES = 8, LS_KEPT_DAYS = 30, LS_KEPT_BYTES = 64 << 20 }; // limits
+enum { LS_AUTOSAVE_FILES = 8, LS_AUTOSAVE_DAYS = 30, LS_AUTOSAVE_BYTES = 64 << 20 }; // limits
 
 // The path of this process's file, always the same, for a file that does not exist yet; owned by the caller. NULL: the
 // state folder cannot be made or written; err has the folder and the reason.
-char *ls_kept_path(ls_err *err);
+char *ls_autosave_path(ls_err *err);
 // The files whose process has ended, the newest first, ending with NULL; array and strings are owned by the caller.
 // Deletes files above the limits of age, number and size.
-char **ls_kept_left(void);
-void ls_kept_free(char **left);
-bool ls_kept_is_left(const char *path); // whether it is one of these files
+char **ls_autosave_left(void);
+void ls_autosave_free(char **left);
+bool ls_autosave_is_left(const char *path); // whether it is one of these files
 // Deletes the file if it is one of these.
-void ls_kept_forget(const char *path);
+void ls_autosave_forget(const char *path);
 // Call when the process ends: keeps or deletes its file.
-void ls_kept_end(bool stays);
+void ls_autosave_end(bool stays);

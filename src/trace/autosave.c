@@ -1,4 +1,4 @@
-#include "trace/kept.h"
+#include "trace/autosave.h"
 #include "base/file.h"
 #include "base/mem.h"
 
@@ -45,7 +45,7 @@ static int take(char *path) {
     return error;
 }
 
-char *ls_kept_path(ls_err *err) {
+char *ls_autosave_path(ls_err *err) {
     long long began = time(NULL);
     for (int error = EEXIST; !own.path && error == EEXIST;
          began++) { // the name is used: another process had this id in this second
@@ -65,7 +65,7 @@ char *ls_kept_path(ls_err *err) {
     return own.path ? ls_strdup(own.path) : NULL;
 }
 
-void ls_kept_end(bool stays) {
+void ls_autosave_end(bool stays) {
     if (!own.path) return;
     char *lock = lock_of(own.path);
     if (!stays) unlink(own.path);
@@ -106,7 +106,7 @@ static void tidy_lock(const char *name) {
     free(lock);
 }
 
-bool ls_kept_is_left(const char *path) {
+bool ls_autosave_is_left(const char *path) {
     const char *slash = strrchr(path, '/');
     if (!slash || !is_name(slash + 1, ending)) return false;
     char *there = path_of(slash + 1);
@@ -115,8 +115,8 @@ bool ls_kept_is_left(const char *path) {
     return is;
 }
 
-void ls_kept_forget(const char *path) {
-    if (ls_kept_is_left(path)) unlink(path);
+void ls_autosave_forget(const char *path) {
+    if (ls_autosave_is_left(path)) unlink(path);
 }
 
 typedef struct {
@@ -129,7 +129,7 @@ static int newest_first(const void *a, const void *b) {
     return (x < y) - (x > y);
 }
 
-char **ls_kept_left(void) {
+char **ls_autosave_left(void) {
     char *folder = path_of(""), **left = NULL;
     DIR *d = folder ? opendir(folder) : NULL;
     kept *files = NULL;
@@ -148,9 +148,9 @@ char **ls_kept_left(void) {
     }
     if (d) closedir(d);
     if (n) qsort(files, n, sizeof *files, newest_first);
-    left = ls_calloc(LS_KEPT_FILES + 1, sizeof *left);
+    left = ls_calloc(LS_AUTOSAVE_FILES + 1, sizeof *left);
     for (size_t i = 0; i < n; i++) {
-        if (n_left < LS_KEPT_FILES && files[i].changed >= time(NULL) - LS_KEPT_DAYS * 86400)
+        if (n_left < LS_AUTOSAVE_FILES && files[i].changed >= time(NULL) - LS_AUTOSAVE_DAYS * 86400)
             left[n_left++] = files[i].path;
         else {
             unlink(files[i].path);
@@ -162,7 +162,7 @@ char **ls_kept_left(void) {
     return left;
 }
 
-void ls_kept_free(char **left) {
+void ls_autosave_free(char **left) {
     for (size_t i = 0; left && left[i]; i++) free(left[i]);
     free(left);
 }

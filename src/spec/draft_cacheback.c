@@ -169,6 +169,9 @@ static ls_miss cacheback_miss(const ls_drafter *base, const ls_draft_question *q
 static void cacheback_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
     table *t = &d->seen; // its arrays are never reallocated
+    ls_memory_own(v, &d->frozen, sizeof d->frozen);
+    ls_memory_own(v, &t->leaders, sizeof t->leaders);
+    ls_memory_own(v, &t->buckets, sizeof t->buckets);
     ls_memory_part(v, t->leaders, (size_t)t->n * sizeof *t->leaders);
     ls_memory_part(v, t->buckets, (size_t)t->limit * sizeof *t->buckets);
     ls_stream_arrays(&d->history, v);

@@ -68,6 +68,7 @@ static ls_miss medusa_miss(const ls_drafter *base, const ls_draft_question *q, l
 
 static void medusa_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
+    ls_memory_own(v, &d->g, sizeof d->g);
     const size_t n = d->g ? (size_t)d->g->n * K : 0;
     ls_memory_array(v, (void **)&d->ids, n * sizeof *d->ids);
     ls_memory_array(v, (void **)&d->p, n * sizeof *d->p);

@@ -103,6 +103,10 @@ static int32_t rest_pool_size(const ls_drafter *base) {
     return (int32_t)ls_corpus_get_facts(((const drafter *)base)->corpus)->n;
 }
 
+static void rest_arrays(void *d, ls_memory_visit *v) {
+    ls_memory_own(v, &((drafter *)d)->corpus, sizeof(ls_corpus *));
+}
+
 static void rest_free(ls_drafter *base) {
     ls_corpus_close(((drafter *)base)->corpus);
     ls_drafter_free(base);
@@ -139,7 +143,10 @@ const ls_method ls_method_rest = {
     .text_only = true,
     .knobs = knobs,
     .size = sizeof(drafter),
-    .drafter =
-        &(const ls_drafter){.grow = rest_grow, .miss = rest_miss, .pool_size = rest_pool_size, .free = rest_free},
+    .drafter = &(const ls_drafter){.grow = rest_grow,
+                                   .miss = rest_miss,
+                                   .arrays = rest_arrays,
+                                   .pool_size = rest_pool_size,
+                                   .free = rest_free},
     .set_up = rest_set_up,
 };

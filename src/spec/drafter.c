@@ -48,7 +48,7 @@ static int32_t no_pool(const ls_drafter *d) {
 
 void ls_drafter_memory(void *of, ls_memory_visit *v) {
     ls_drafter *d = of;
-    ls_memory_part(v, d + 1, d->method->size - sizeof *d);
+    ls_memory_whole(v, d + 1, d->method->size - sizeof *d);
     if (d->arrays) d->arrays(d, v);
 }
 

@@ -82,7 +82,8 @@ struct ls_drafter {
     // another thread beside the target's forward; no other function of the drafter is called meanwhile. NULL: not
     // supported.
     void (*ahead)(ls_drafter *d, const ls_draft_state *s, const atomic_bool *stop);
-    // Lists the arrays of its struct (spec/memory.h). NULL: it has none, except in a draft model or a head.
+    // Lists what its struct owns and the arrays of its memory (spec/memory.h). NULL: it has none, except in a draft
+    // model or a head.
     void (*arrays)(void *d, ls_memory_visit *v);
     ls_draft_model *draft_model; // the draft model; NULL: none
     bool beside;        // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`

@@ -12,6 +12,19 @@ void ls_memory_part(ls_memory_visit *v, void *part, size_t n) {
     v->at += n;
 }
 
+void ls_memory_whole(ls_memory_visit *v, void *whole, size_t n) {
+    if (v->does == LS_MEMORY_RESTORES) {
+        v->whole = whole;
+        v->old = ls_malloc(n);
+        memcpy(v->old, whole, n);
+    }
+    ls_memory_part(v, whole, n);
+}
+
+void ls_memory_own(ls_memory_visit *v, void *field, size_t n) {
+    if (v->does == LS_MEMORY_RESTORES) memcpy(field, v->old + ((char *)field - v->whole), n);
+}
+
 void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
     if (v->does == LS_MEMORY_DROPS) {
         free(*p);
@@ -48,5 +61,7 @@ void ls_memory_copy(ls_buf *out, void (*lists)(void *of, ls_memory_visit *v), vo
 void ls_memory_restore(const ls_buf *bytes, void (*lists)(void *of, ls_memory_visit *v), void *of) {
     ls_buf from = *bytes;
     ls_memory_drop(lists, of);
-    lists(of, &(ls_memory_visit){.does = LS_MEMORY_RESTORES, .bytes = &from});
+    ls_memory_visit v = {.does = LS_MEMORY_RESTORES, .bytes = &from};
+    lists(of, &v);
+    free(v.old);
 }

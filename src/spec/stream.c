@@ -164,6 +164,9 @@ void ls_stream_add(ls_stream *h, const int32_t *ids, size_t n) {
 }
 
 void ls_stream_arrays(ls_stream *h, ls_memory_visit *v) {
+    ls_memory_own(v, &h->path, sizeof h->path);
+    ls_memory_own(v, &h->tokenizer, sizeof h->tokenizer);
+    ls_memory_own(v, &h->setup, sizeof h->setup);
     ls_memory_array(v, (void **)&h->ids.p, h->ids.cap * sizeof *h->ids.p);
 }
 

@@ -468,6 +468,34 @@ static void damage_at(const char *path, long at, const char *bytes) {
     assert_int_equal(fclose(f), 0);
 }
 
+// A server gives what one conversation has learnt to the drafter of another one.
+static void a_memory_is_restored_into_another_drafter(void **state) {
+    (void)state;
+    static const int32_t text[] = {1, 2, 3, 4, 5, 6, 7, 1, 2, 3, 9, 4, 5, 6, 8, 1, 2, 3, 4, 5, 1}, top[] = {2, 3};
+    static const float p[] = {0.9f, 0.1f};
+    enum { N = sizeof text / sizeof *text };
+    for (const ls_method *const *m = ls_methods; *m; m++) {
+        if (!(*m)->drafter || (*m)->asks_model || (*m)->asks_head || !strcmp((*m)->name, "rest")) continue;
+        ls_drafter *from, *to;
+        ls_buf memory = {0};
+        ls_tree first = test_tree(), second = test_tree();
+        const ls_draft_state at = {text, N, 2, top, p, 2, NULL};
+        assert_int_equal(make_with_file(&from, (*m)->name, "", NULL, 7, NULL), LS_OK);
+        assert_int_equal(make_with_file(&to, (*m)->name, "", NULL, 7, NULL), LS_OK);
+        converse(from, text, 3, N);
+        converse(to, text, 1, 2);
+        ls_memory_copy(&memory, ls_drafter_memory, from);
+        from->propose(from, &at, 16, &first);
+        from->free(from);
+        ls_memory_restore(&memory, ls_drafter_memory, to);
+        to->propose(to, &at, 16, &second);
+        assert_int_equal(first.n, second.n);
+        for (int32_t i = 0; i < first.n; i++) assert_int_equal(first.nodes[i].token, second.nodes[i].token);
+        to->free(to);
+        ls_buf_free(&memory);
+    }
+}
+
 static void histories_outlive_a_run(void **state) {
     (void)state;
     static const char *const methods[][2] = {{"suffix", "suffix.file"}, {"cacheback", "cacheback.file"}};
@@ -846,6 +874,7 @@ int main(void) {
         cmocka_unit_test(cacheback_forgets_the_leader_used_longest_ago),
         cmocka_unit_test(lookahead_harvests_what_its_window_said),
         cmocka_unit_test(lookahead_forgets_with_the_conversation),
+        cmocka_unit_test(a_memory_is_restored_into_another_drafter),
         cmocka_unit_test(histories_outlive_a_run),
         cmocka_unit_test(choices_outlive_a_run),
         cmocka_unit_test(bigrams_are_drafted_from_the_start),

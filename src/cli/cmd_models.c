@@ -445,7 +445,7 @@ static void add_marked(const ls_marked *text, ls_buf *out) {
 }
 
 // Renders a conversation with a chat template, without a model. path: a Jinja file, or a checkpoint, whose template is
-// chosen by name (see ls_templates_choose). messages: a JSON file ("-": standard input), whose keys are the template's
+// chosen by name (see ls_load_template). messages: a JSON file ("-": standard input), whose keys are the template's
 // variables. marks: puts U+27E6 and U+27E7 around text from the conversation. Appends the text.
 static ls_code run_template(const char *path, const char *name, const char *messages, bool marks, ls_buf *out,
                             ls_err *err) {

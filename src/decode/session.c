@@ -27,7 +27,7 @@ static ls_code open_multi_head(void *of, const ls_draft_options *o, ls_multi_hea
     return code ? code : ls_multi_head_medusa(out, heads, s->kv, err);
 }
 
-static ls_code open_second(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
+static ls_code open_draft_model(void *of, const ls_draft_options *o, ls_draft_model **out, ls_err *err) {
     ls_session *s = of;
     if (o->head && *o->head) {
         ls_trained *head;
@@ -59,7 +59,7 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
                                   .n_vocab = s->e->n_vocab,
                                   .tokenizer_id = ls_vocab_id(s->model->vocab),
                                   .ends = &ends,
-                                  .draft_model = open_second,
+                                  .draft_model = open_draft_model,
                                   .multi_head = open_multi_head,
                                   .of = s};
     const ls_drafter *before = s->drafting.drafter;

@@ -84,7 +84,7 @@ static void send_whole_rival(replay *r) {
                 ls_event_free(e);
                 break;
             }
-            char name[sizeof h->run.method + sizeof h->acceptance]; // as --compare has it
+            char name[sizeof h->run.method + sizeof h->acceptance]; // as a variant is written
             const bool same = !strcmp(h->acceptance, mine->acceptance);
             ls_event begins = {.kind = LS_EV_RIVAL, .rival.what = LS_RIVAL_BEGINS};
             snprintf(name, sizeof name, "%s%s%s", h->run.method, same ? "" : "@", same ? "" : h->acceptance);
@@ -122,7 +122,7 @@ static void carry_out(replay *r, const ls_queued_command *c) {
         break;
     case LS_CMD_SET: set_speed(r, c->text); break;
     case LS_CMD_RESET: start_again(r); break;
-    default: break; // refused when they were given
+    default: break; // ls_command_refusal refused it
     }
 }
 

@@ -5,7 +5,7 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 MOST_WORDS = 1100  # of a page, as wc counts them, tables too; WORDS: of the larger ones, their size of 28 November 2026
-WORDS = {"models/README.md": 1460, "src/README.md": 1070, "src/compute/README.md": 1280, "src/glossary.md": 1150, "src/spec/README.md": 1870,
+WORDS = {"models/README.md": 1460, "src/README.md": 1115, "src/compute/README.md": 1280, "src/glossary.md": 1225, "src/spec/README.md": 1870,
          "tests/files/README.md": 1350}  # mostly tables
 ALL_WORDS = 19400  # of all pages together
 MEAN = 20  # words of a sentence are fewer than this on average

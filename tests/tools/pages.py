@@ -46,10 +46,12 @@ def fresh(program):
 
 
 def main():
+    if len(sys.argv) != 2:
+        return "usage: pages.py FOLDER, of the built program"
     for path, text in list(fresh(sys.argv[1] + "/logitspec")):  # before open() empties a file: the program may fail
         with open(os.path.join(ROOT, path), "w", encoding="utf-8") as f:
             f.write(text)
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -2,6 +2,7 @@
 // The innermost place writes the message (what, where, what to do); outer places may prefix it once.
 #pragma once
 #include <stdarg.h>
+#include <stdbool.h>
 
 typedef enum {
     LS_OK = 0,
@@ -18,6 +19,9 @@ typedef struct {
     ls_code code;
     char msg[512]; // one line, NUL-terminated
 } ls_err;
+
+// Called by long work: the share that is done, 0 to 1 (negative: not known), and what it does. False cancels it.
+typedef bool (*ls_progress)(void *ud, const char *stage, double fraction);
 
 #define ls_plural(n) ((n) == 1 ? "" : "s") // the ending of a counted noun, for any kind of number
 

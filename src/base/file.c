@@ -133,7 +133,7 @@ ls_code ls_read_any(ls_buf *b, const char *path, size_t limit, int *unopened, ls
 
 enum { PATIENCE_MS = 30000, BEAT_MS = 50, LOCK_MS = 2000, LOCK_BEAT_MS = 10, CHUNK = 1 << 20, MOST_LINKS = 40 };
 
-int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on, void *ud) {
+int ls_open_output(const char *path, int flags, mode_t mode, ls_progress go_on, void *ud) {
     for (int waited = 0;; waited += BEAT_MS) {
         const int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK | flags, mode);
         struct stat st;

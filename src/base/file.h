@@ -40,8 +40,7 @@ ls_code ls_read_all(ls_buf *b, FILE *f, const char *name, size_t limit, ls_err *
 
 // Opens path for writing, with further open() flags; a new file gets mode. If path is a FIFO without a reader, tries
 // again while go_on returns true; go_on NULL: for 30 s. -1 with errno: ECANCELED if go_on returned false, ETIMEDOUT.
-typedef bool (*ls_file_wait)(void *ud, const char *stage, double fraction);
-int ls_open_output(const char *path, int flags, mode_t mode, ls_file_wait go_on, void *ud);
+int ls_open_output(const char *path, int flags, mode_t mode, ls_progress go_on, void *ud);
 // Opens a regular file for reading and appending and locks it against other callers of this function until it is
 // closed. Waits up to 2 s for the lock. The path may be replaced (ls_write_private) while the lock is held. made not
 // NULL: a missing file is created, for its owner only, and *made is true. -1 with errno; EWOULDBLOCK: another program

@@ -91,11 +91,11 @@ struct ls_lines {
 };
 
 static struct {
-    ls_file_wait show;
+    ls_progress show;
     void *ud;
 } watch; // for readers without a stop of their own
 
-void ls_lines_watch(ls_file_wait show, void *ud) {
+void ls_lines_watch(ls_progress show, void *ud) {
     watch.show = show;
     watch.ud = ud;
 }
@@ -290,7 +290,7 @@ struct ls_sink {
     int fd;
     bool regular;
     ls_zst_encoder *zst; // NULL: not compressed
-    ls_file_wait go_on;
+    ls_progress go_on;
     void *ud;
     pthread_t thread;
     pthread_mutex_t lock; // protects the fields below
@@ -405,7 +405,7 @@ static ls_code cannot_open(const char *path, ls_err *err) {
     return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
 }
 
-ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *ud, ls_err *err) {
+ls_code ls_sink_open(ls_sink **out, const char *path, ls_progress go_on, void *ud, ls_err *err) {
     *out = NULL;
     // The thread truncates the file at the first write, so a run that fails to start destroys nothing.
     const int fd = strcmp(path, "-") ? ls_open_output(path, O_CREAT, LS_FILE_PRIVATE, go_on, ud) : STDOUT_FILENO;

@@ -32,7 +32,7 @@ int ls_lines_fd(const ls_lines *l);                                         // b
 void ls_lines_stop(ls_lines *l, bool (*stop)(void *ud), void *ud);
 // The same for all readers of the process without a stop of their own; NULL ends it. show() gets a text with the name,
 // and the fraction read (negative: not known); if it returns false, reading fails.
-void ls_lines_watch(ls_file_wait show, void *ud);
+void ls_lines_watch(ls_progress show, void *ud);
 // The next line, valid until the next call. A line of more than 16 MiB is LS_E_PARSE.
 ls_code ls_lines_next(ls_lines *l, ls_line *out, ls_err *err);
 double ls_lines_progress(const ls_lines *l); // fraction read of a regular file, 0..1; negative: not known
@@ -49,7 +49,7 @@ typedef struct ls_sink ls_sink;
 // a new file is for its owner only. If the name ends in .zst, the output is a Zstandard stream. LS_E_IO with the
 // reason, also if another sink of any process has the file; LS_E_CANCELLED. go_on (NULL: none) is called while a pipe
 // must be read before the sink can continue; after it returns false, the sink gives up within 2 s.
-ls_code ls_sink_open(ls_sink **out, const char *path, ls_file_wait go_on, void *ud, ls_err *err);
+ls_code ls_sink_open(ls_sink **out, const char *path, ls_progress go_on, void *ud, ls_err *err);
 // Copies p[0..n) and returns; waits only while 64 MiB are unwritten. After a failure the bytes are dropped.
 void ls_sink_put(ls_sink *s, const void *p, size_t n);
 int ls_sink_error(ls_sink *s); // errno of the first write that failed, else 0; ETIMEDOUT: no program reads

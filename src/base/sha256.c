@@ -27,7 +27,7 @@ void ls_hmac_hex(const char *secret, const void *p, size_t n, char out[65]) {
     if (HMAC(EVP_sha256(), secret, (int)strlen(secret), p, n, digest, NULL)) hex(digest, out);
 }
 
-ls_code ls_sha256_file(const ls_file *f, char out[65], ls_file_wait progress, void *ud, ls_err *err) {
+ls_code ls_sha256_file(const ls_file *f, char out[65], ls_progress progress, void *ud, ls_err *err) {
     unsigned char digest[EVP_MAX_MD_SIZE], *piece = ls_malloc(PIECE);
     ls_code code = LS_OK;
     posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);

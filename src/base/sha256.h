@@ -6,5 +6,5 @@ void ls_sha256_hex(const void *p, size_t n, char out[65]); // lower-case hex, NU
 void ls_hmac_hex(const char *secret, const void *p, size_t n, char out[65]); // HMAC-SHA-256; otherwise as above
 // Hash of an open file of any size, read in pieces. LS_E_IO also if the file changed meanwhile. progress (NULL: none)
 // gets the name and the fraction; if it returns false, the result is LS_E_CANCELLED.
-ls_code ls_sha256_file(const ls_file *f, char out[65], ls_file_wait progress, void *ud, ls_err *err);
+ls_code ls_sha256_file(const ls_file *f, char out[65], ls_progress progress, void *ud, ls_err *err);
 const char *ls_sha256_version(void); // of the library

@@ -9,6 +9,7 @@
  * KV caches; a KV cache is used by one thread at a time.
  */
 #pragma once
+#include "base/err.h"
 #include "model/hparams.h"
 
 #include <stdbool.h>
@@ -50,9 +51,6 @@ typedef struct {
     const int32_t *order;
 } lst_tensor;
 
-/* Progress of long work; return false to cancel it (LST_E_CANCELLED). fraction is 0..1. */
-typedef bool (*lst_progress)(void *ud, const char *stage, double fraction);
-
 /* ---- Ranks: processes that share one model (tensor parallel), on CPUs or GPUs. They exchange data through shared
  * memory or through a wire that a library gives. Each rank has some heads, some columns of the feed-forward part and
  * some tokens of the vocabulary. Rank 0's caller decodes; the other ranks repeat its calls (lst_follow). One rank
@@ -71,8 +69,8 @@ typedef struct {
     void *self;
     /* A barrier. stop (may be NULL): true ends the wait (LST_E_CANCELLED). */
     int (*meet)(void *self, bool (*stop)(void *ud), void *ud, lst_lost *lost);
-    int (*gather)(void *self, const void *mine, int64_t size, char *all, int64_t stride, lst_lost *lost); /* rank r's
-                                                                                              go to all + r * stride */
+    /* Rank r's bytes go to all + r * stride. */
+    int (*gather)(void *self, const void *mine, int64_t size, char *all, int64_t stride, lst_lost *lost);
     int (*tell)(void *self, void *data, int64_t size, lst_lost *lost); /* rank 0's, to all ranks */
     void (*close)(void *self);
 } lst_wire;
@@ -109,8 +107,8 @@ typedef struct {
     const char *weights;
     /* Format of the KV cache: "auto" (bf16; f32 if the arithmetic is f32), "bf16", and on the CPU "f32". */
     const char *kv;
-    int32_t threads;       /* 0: one for each core that this process may use (base/system.h), until lst_use_threads */
-    lst_progress progress; /* may be NULL */
+    int32_t threads;      /* 0: one for each core that this process may use (base/system.h), until lst_use_threads */
+    ls_progress progress; /* may be NULL */
     void *progress_ud;
     /* Copies n bytes of tensors[i], starting at byte `at`, to dst. Called by several threads at once. Returns 0;
      * another value means an error (LST_E_READ). */
@@ -220,7 +218,7 @@ int32_t lst_length(const lst_kv_cache *s); /* committed tokens */
 /* Appends n tokens to the committed context; *last describes the row of the last one. On cancel or error the tokens of
  * finished chunks are removed again. */
 int lst_prefill(lst_kv_cache *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
-                lst_progress progress, void *ud);
+                ls_progress progress, void *ud);
 /* One forward over a tree on top of the committed context: row i sees the context, its ancestors and itself, at
  * position length + depth. parents[0] = -1 and parents[i] < i. Nothing is committed; a later call replaces it. */
 int lst_forward_tree(lst_kv_cache *s, const int32_t *tokens, const int32_t *parents, int32_t n,

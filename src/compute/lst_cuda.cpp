@@ -20,25 +20,12 @@ ls_shard CudaModel::loaded_part() const {
     return lsg_held(part(), hp.n_heads, hp.n_kv_heads, hp.qk_norm == LS_QK_NORM_WHOLE);
 }
 
+// n_mixtures: every layer may be dense, although there are experts.
 lsg_shape CudaModel::shape(int32_t n_layers) const {
-    lsg_shape s{};
+    const ls_shard own = loaded_part();
+    lsg_shape s = lsg_shape_of(&hp, gpu(), ranks ? &own : nullptr);
     s.n_layers = n_layers;
-    s.n_embd = hp.n_embd;
-    s.n_ff = hp.n_ff;
-    s.ungated = hp.arch->ungated;
-    s.n_heads = hp.n_heads;
-    s.n_kv_heads = hp.n_kv_heads;
-    s.head_dim = hp.head_dim;
-    s.rope_dims = hp.rope_dims;
-    s.n_vocab = hp.n_vocab;
-    s.gpu = gpu();
-    if (n_mixtures) {
-        s.n_experts = hp.n_experts;
-        s.n_experts_used = hp.n_experts_used;
-        s.n_ff_expert = hp.n_ff_expert;
-        s.n_ff_shared = hp.n_ff_shared;
-    }
-    if (ranks) s.own = loaded_part();
+    if (!n_mixtures) s.n_experts = s.n_experts_used = s.n_ff_expert = s.n_ff_shared = 0;
     return s;
 }
 

@@ -52,7 +52,7 @@ void forget(lst_kv_cache &s, int32_t n) {
 }
 
 void prefill(lst_kv_cache &s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
-             lst_progress progress, void *ud) {
+             ls_progress progress, void *ud) {
     if (n < 1) throw lst::Error(LST_E_ARG, "prefill needs at least one token");
     if (n > s.n_context - s.length)
         throw lst::Error(LST_E_ARG, std::to_string(n) + " more tokens do not fit: the context is " +
@@ -166,7 +166,7 @@ int32_t lst_length(const lst_kv_cache *s) {
 }
 
 int lst_prefill(lst_kv_cache *s, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last,
-                lst_progress progress, void *ud) {
+                ls_progress progress, void *ud) {
     return lst::guard([&] { prefill(*s, tokens, n, sampling, last, progress, ud); });
 }
 

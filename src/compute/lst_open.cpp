@@ -286,8 +286,7 @@ void open_model(lst_model &m, const ls_hparams &hp, const lst_tensor *tensors, i
     m.hp = hp;
     m.ranks = opt.ranks;
     const int ranks = m.ranks ? m.ranks->n : 1;
-    const ls_sizes sizes = {
-        hp.n_heads, hp.n_kv_heads, hp.n_ff, hp.n_embd, hp.n_vocab, hp.n_experts ? hp.n_ff_expert : 0, hp.n_ff_shared};
+    const ls_sizes sizes = ls_hparams_sizes(&hp);
     const int32_t most = ls_most_ranks(&sizes);
     if (ranks > 1 && ranks > most)
         throw lst::Error(LST_E_ARG, std::to_string(ranks) + " ranks cannot share this model, which has " +

@@ -70,33 +70,14 @@ static void put(int *type, int of_tensor) {
                                                                                                    : LS_GGML_Q5_1;
 }
 
-// own: the device's part of the model; NULL: the whole model.
-static lsg_shape shape_of(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
-    lsg_shape s = {.n_layers = h->n_layers,
-                   .n_embd = h->n_embd,
-                   .n_ff = h->n_ff,
-                   .ungated = h->arch->ungated,
-                   .n_heads = h->n_heads,
-                   .n_kv_heads = h->n_kv_heads,
-                   .head_dim = h->head_dim,
-                   .rope_dims = h->rope_dims,
-                   .n_vocab = h->n_vocab,
-                   .gpu = gpu,
-                   .n_experts = h->n_experts,
-                   .n_experts_used = h->n_experts_used,
-                   .n_ff_expert = h->n_ff_expert,
-                   .n_ff_shared = h->n_ff_shared};
-    if (own) s.own = *own;
-    return s;
-}
-
 void ls_gpu_model_of(ls_gpu_model *out, const ls_checkpoint *c, const char *weights, lsg_gpu gpu, const ls_shard *own) {
     const ls_hparams *h = &c->hparams;
     const int keep = ls_ggml_kept(weights), layers = h->n_layers;
     int(*types)[LSG_MATRICES] = ls_calloc((size_t)layers, sizeof *types);
     for (int i = 0; i < layers; i++)
         for (int k = 0; k < LSG_MATRICES; k++) types[i][k] = UNSET;
-    *out = (ls_gpu_model){.shape = shape_of(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
+    *out =
+        (ls_gpu_model){.shape = lsg_shape_of(h, gpu, own), .formats = ls_calloc((size_t)layers, sizeof *out->formats)};
     for (int i = 0; i < c->n_tensors; i++) {
         const ls_tensor *t = &c->tensors[i];
         const int kept = keep >= 0 ? keep : t->order ? LS_GGML_BF16 : t->type;
@@ -428,7 +409,7 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
     }
     lst_device_info info = {0};
     if (lib->device(gpu_number(device), &info)) return ls_call_failed(lib->last_error(), LST_E_BACKEND, err);
-    const lsg_shape shape = shape_of(h, (lsg_gpu){info.multiprocessors, info.shared_kib}, own);
+    const lsg_shape shape = lsg_shape_of(h, (lsg_gpu){info.multiprocessors, info.shared_kib}, own);
     const uint64_t work = lsg_kv_cache_bytes(&shape, h->n_context),
                    left = info.free_bytes > work ? info.free_bytes - work : 0;
     *out = context_in(h, left / gpu_kv_bytes(h, own));

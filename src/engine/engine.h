@@ -8,8 +8,6 @@
 
 #include <stdbool.h>
 
-typedef lst_progress ls_progress;
-
 typedef void (*ls_rows_taker)(void *ud, const lst_rows_seen *rows);
 
 typedef struct ls_kv_cache ls_kv_cache;

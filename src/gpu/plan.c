@@ -129,6 +129,25 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
            (size_t)(tails ? LSG_TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
 }
 
+lsg_shape lsg_shape_of(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
+    lsg_shape s = {.n_layers = h->n_layers,
+                   .n_embd = h->n_embd,
+                   .n_ff = h->n_ff,
+                   .ungated = h->arch->ungated,
+                   .n_heads = h->n_heads,
+                   .n_kv_heads = h->n_kv_heads,
+                   .head_dim = h->head_dim,
+                   .rope_dims = h->rope_dims,
+                   .n_vocab = h->n_vocab,
+                   .gpu = gpu,
+                   .n_experts = h->n_experts,
+                   .n_experts_used = h->n_experts_used,
+                   .n_ff_expert = h->n_ff_expert,
+                   .n_ff_shared = h->n_ff_shared};
+    if (own) s.own = *own;
+    return s;
+}
+
 static ls_shard whole(const lsg_shape *s) {
     return (ls_shard){.heads = {0, s->n_heads},
                       .kv_heads = {0, s->n_kv_heads},

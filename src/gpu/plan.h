@@ -8,6 +8,7 @@
 #include <stdint.h>
 
 #include "base/split.h"
+#include "model/hparams.h"
 
 #ifdef __cplusplus
 #define LSG_CONSTANT constexpr
@@ -183,6 +184,8 @@ typedef struct {
     /* 0 experts: no mixture */
     int32_t n_experts, n_experts_used, n_ff_expert, n_ff_shared;
 } lsg_shape;
+/* own: NULL: all. */
+lsg_shape lsg_shape_of(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own);
 ls_shard lsg_own(const lsg_shape *s);
 /* The part that a device computes for a rank's part: whole groups of heads that share keys and values, because a block
  * of attention computes a whole group; all heads if a norm spans them. */

@@ -28,7 +28,7 @@ typedef struct {
     uint64_t n_in, n_out; // values of a row, and rows; n_out 1: a vector
     int file;
     uint64_t offset, n_bytes;
-    int source;           // type in the file; if it differs from type, the values are converted (model/padding.h)
+    int source;           // type in the file; if it differs from type, the values are converted (model/padding.c)
     ls_padding in, out;   // padding of the file's columns and rows; n_in, n_out and n_bytes include the zeros
     const int32_t *order; // [n_in]: column k is that of input order[k]; NULL: of input k. Owned by `quantized`
     const ls_quantized *quantized; // not NULL: it is made of several tensors of the file (model/quantized.h)

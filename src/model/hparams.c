@@ -189,16 +189,6 @@ void ls_rope_for_context(ls_hparams *h, int32_t n) {
         h->rope_freq[0][i] = h->rope_freq[1][i] = h->rope_long[i];
 }
 
-ls_sizes ls_hparams_sizes(const ls_hparams *h) {
-    return (ls_sizes){.heads = h->n_heads,
-                      .kv_heads = h->n_kv_heads,
-                      .ff = h->n_ff,
-                      .embd = h->n_embd,
-                      .vocab = h->n_vocab,
-                      .expert_ff = h->n_experts ? h->n_ff_expert : 0,
-                      .shared_ff = h->n_ff_shared};
-}
-
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes) {
     return 2 * (uint64_t)value_bytes * (uint64_t)h->n_layers * (uint64_t)h->n_kv_heads * (uint64_t)h->head_dim;
 }

@@ -1,6 +1,8 @@
 // The hyper-parameters of a decoder of the Llama family and of its architecture: what a forward computes. Also read by
 // C++ and CUDA.
 #pragma once
+#include "base/split.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -116,3 +118,10 @@ typedef struct {
     // + b * x. p is softplus(alpha_p) of the checkpoint, n is beta + softplus(alpha_n), b beta and e eps.
     float xielu[LS_MAX_LAYERS][4];
 } ls_hparams;
+
+// What ranks share of it.
+static inline ls_sizes ls_hparams_sizes(const ls_hparams *h) {
+    const ls_sizes s = {h->n_heads,    h->n_kv_heads, h->n_ff, h->n_embd, h->n_vocab, h->n_experts ? h->n_ff_expert : 0,
+                        h->n_ff_shared};
+    return s;
+}

@@ -3,7 +3,6 @@
 #pragma once
 #include "base/buf.h"
 #include "base/json.h"
-#include "base/split.h"
 #include "model/gguf.h"
 #include "model/hparams.h"
 
@@ -24,8 +23,6 @@ const ls_arch *ls_arch_find(ls_str name, bool hf); // NULL: not known
 void ls_arch_differs(const ls_arch *a, ls_buf *out);
 // The same of a model, with its numbers.
 void ls_hparams_differs(const ls_hparams *h, ls_buf *out);
-// What ranks share of it.
-ls_sizes ls_hparams_sizes(const ls_hparams *h);
 // KV cache bytes of one token, at value_bytes per number.
 uint64_t ls_hparams_kv_bytes(const ls_hparams *h, int32_t value_bytes);
 // Frequencies of `kind`: base^(-2i / dims), each divided by factor.

@@ -26,8 +26,8 @@ void ls_model_place_free(ls_model_place *p);
 ls_code ls_model_unknown(const ls_registry *r, const char *name, ls_code code, ls_err *err);
 
 typedef struct {
-    bool (*progress)(void *ud, const char *stage, double fraction); // NULL: none
-    void (*differs)(void *ud, const char *line);                    // once for each file that differs or is missing
+    ls_progress progress;                        // NULL: none
+    void (*differs)(void *ud, const char *line); // once for each file that differs or is missing
     void *ud;
 } ls_model_verify_options;
 

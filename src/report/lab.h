@@ -125,7 +125,7 @@ typedef struct {
 // progress: called for each recording with the share that has been read; false stops (LS_E_CANCELLED). left_out:
 // called with a message about each skipped recording.
 typedef struct {
-    bool (*progress)(void *ud, const char *stage, double fraction);
+    ls_progress progress;
     void (*left_out)(void *ud, const char *text);
     void *ud;
 } ls_lab_listener;

@@ -29,7 +29,7 @@ typedef struct {
     int32_t *suffixes;
     const int32_t *first;
     int32_t n_vocab, next; // next: first bucket without a thread; n_vocab: none left, or cancelled
-    ls_corpus_progress progress;
+    ls_progress progress;
     void *ud;
     pthread_t caller; // the only thread that calls progress
     bool cancelled;
@@ -125,7 +125,7 @@ static ls_code write_file(const char *path, const header *h, const int32_t *toke
 }
 
 ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus_facts *facts, int32_t threads,
-                        ls_corpus_progress progress, void *ud, ls_err *err) {
+                        ls_progress progress, void *ud, ls_err *err) {
     if (facts->n < 1 || facts->n > INT32_MAX - LS_CORPUS_DEPTH)
         return ls_fail(err, LS_E_RANGE, "a corpus has 1 to %d tokens, not %lld", INT32_MAX - LS_CORPUS_DEPTH,
                        (long long)facts->n);

@@ -29,12 +29,10 @@ typedef struct {
     int32_t lo, hi; // [lo, hi)
 } ls_corpus_range;
 
-// progress: as in engine/engine.h, NULL for none; false cancels.
-typedef bool (*ls_corpus_progress)(void *ud, const char *stage, double fraction);
-
-// Sorts tokens[0..facts->n) with `threads` threads and writes the file; replaces an older file at the end.
+// Sorts tokens[0..facts->n) with `threads` threads and writes the file; replaces an older file at the end. progress:
+// NULL for none.
 ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus_facts *facts, int32_t threads,
-                        ls_corpus_progress progress, void *ud, ls_err *err);
+                        ls_progress progress, void *ud, ls_err *err);
 // Reads the file into memory. LS_E_PARSE: not a corpus, of another version, or cut short.
 ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err);
 void ls_corpus_close(ls_corpus *c); // accepts NULL

@@ -15,7 +15,7 @@ ALLOWED = {
     "src/text": ["src/base"],
     "src/model": ["src/base"],
     "src/spec": ["src/base"],
-    "src/gpu": ["src/base", "src/compute/lst.h"],
+    "src/gpu": ["src/base", "src/model/hparams.h", "src/compute/lst.h"],
     "src/engine": ["src/base", "src/text", "src/model", "src/spec/cost_curve.h", "src/gpu", "src/compute/lst.h", "src/compute/lst_torch.h"],
     "src/decode": ["src/base", "src/text", "src/spec", "src/engine", "src/compute/lst.h"],
     "src/trace": ["src/base", "src/text", "src/spec", "src/engine", "src/decode"],

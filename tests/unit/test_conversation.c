@@ -57,6 +57,16 @@ static void end(ls_conversation *c) {
     unlink(path);
 }
 
+// A busy machine may write later than within the second that the log waits.
+static bool is_lost_soon(ls_conversation *c, ls_err *err) {
+    bool lost = false;
+    for (int s = 0; s < 60 && !lost; s++) {
+        assert_false(ls_conversation_failed(c, true, err)); // there is no file
+        lost = ls_conversation_lost(c, err);
+    }
+    return lost;
+}
+
 // Whoever decodes is told once, when it happens, and not only when something is to be saved.
 static void a_lost_log_is_told_once(void **state) {
     (void)state;
@@ -68,8 +78,7 @@ static void a_lost_log_is_told_once(void **state) {
     assert_false(ls_conversation_lost(c, &err));
     broken = true;
     say();
-    assert_false(ls_conversation_failed(c, true, &err)); // there is no file
-    assert_true(ls_conversation_lost(c, &err));
+    assert_true(is_lost_soon(c, &err));
     assert_string_equal(err.msg, "the conversation can no longer be saved: the disk is full");
     say();
     assert_false(ls_conversation_lost(c, &err));

@@ -220,7 +220,8 @@ ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, 
     ui_line *lines = NULL;
     for (;;) {
         const bool end = i == n_text;
-        const ui_glyph g = end ? (ui_glyph){0} : ui_next_glyph(c, text + i, n_text - i);
+        ui_glyph g = {0};
+        if (!end) g = ui_next_glyph(c, text + i, n_text - i);
         const bool full = !end && !g.newline && used && used + g.cells > cols;
         if (!end && !g.newline && !full) {
             used += g.cells;

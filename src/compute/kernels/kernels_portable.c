@@ -32,10 +32,10 @@ static inline vf vf_i8(const unsigned char *p) {
     return (vf){(float)q[0], (float)q[1], (float)q[2], (float)q[3]};
 }
 
-/* Byte by byte, that of sixteen which the index chooses. */
+/* Byte by byte, that of sixteen which the index chooses. Compilers keep what is indexed in memory, and a vector would
+ * go there and back each time. */
 static inline vbytes vb_choose(const unsigned char *sixteen, vbytes at) {
-    unsigned char
-        b[sizeof at]; /* compilers keep what is indexed in memory, and a vector would go there and back each time */
+    unsigned char b[4 * W];
     memcpy(b, &at, sizeof b);
     for (int i = 0; i < 4 * W; i++) b[i] = sixteen[b[i]];
     memcpy(&at, b, sizeof b);

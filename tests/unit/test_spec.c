@@ -723,6 +723,8 @@ static void usage_averages_predictions(void **state) {
     const int32_t n = u.n_recent;
     ls_usage_add(&u, 5, 3, &(ls_successor){.id = {-1}}); // no prediction: nothing is learnt
     assert_int_equal(u.n_recent, n);
+    ls_usage_add(&u, 5, -1, &(ls_successor){.id = {300, -1}}); // a row beside the text lists nothing
+    assert_int_equal(u.n_recent, n);
     ls_usage_observe(&u, NULL, 0, true); // what was listed is of a conversation, averages are not
     assert_int_equal(u.n_recent, 0);
     assert_true(ls_usage_of(&u, 0)->conversation != u.conversation);

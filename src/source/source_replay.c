@@ -122,7 +122,7 @@ static void carry_out(replay *r, const ls_queued_command *c) {
         break;
     case LS_CMD_SET: set_speed(r, c->text); break;
     case LS_CMD_RESET: start_again(r); break;
-    default: break; // ls_command_refusal refused it
+    default: break; // the channel refused it
     }
 }
 

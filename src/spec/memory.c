@@ -31,7 +31,7 @@ void ls_memory_array(ls_memory_visit *v, void **p, size_t n) {
         *p = NULL;
     } else if (v->does != LS_MEMORY_RESTORES) {
         if (n) ls_memory_part(v, *p, n);
-    } else { // the copied pointer may be dangling; keep the current one
+    } else { // the copied pointer is that of the copied array
         *p = NULL;
         if (!n) return;
         *p = ls_realloc_lines(NULL, 0, n);

@@ -106,7 +106,7 @@ class Turns(unittest.TestCase):
             runs[1][0].join()
 
     def test_late_requests_and_the_end_of_the_server_reach_both(self):
-        for args, end in (("--timeout", "1"), "longer than the server's limit"), ((), "is being stopped"):
+        for args, end in (("--timeout", "5"), "longer than the server's limit"), ((), "is being stopped"):
             s = Server("--parallel", "2", "--method", "plain", *args, model="script:30")
             runs = [start(s, chat("Count.", max_tokens=4000)) for _ in range(2)]
             wait_for(lambda: all(seen for _, seen in runs))

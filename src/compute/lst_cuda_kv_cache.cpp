@@ -141,7 +141,8 @@ lsg_buffers CudaKvCache::buffers(int32_t rows) const {
     b.y = y.get();
     b.part_o = part_o.get();
     b.part_ml = part_ml.get();
-    b.multiprocessors = shape.gpu.multiprocessors;
+    b.gpu = shape.gpu;
+    b.large = large;
     b.parts = room.parts;
     b.turns = turns.get();
     b.logits = logits_at.get();

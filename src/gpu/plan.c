@@ -129,6 +129,21 @@ size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails) {
            (size_t)(tails ? LSG_TAIL_ROWS : 1) * LSG_CHUNK * sizeof(void *);
 }
 
+int32_t lsg_attention_parts(int32_t queries) {
+    return (int32_t)ceil_div(queries, LSG_LARGE_QUERIES);
+}
+
+/* They pay where they fill the device and their warps have queries. Not measured. */
+int32_t lsg_attention_large_chunks(lsg_large large, lsg_gpu gpu, int32_t head_dim, int32_t n_kv_heads, int32_t queries,
+                                   int32_t chunks) {
+    const int64_t blocks = (int64_t)n_kv_heads * lsg_attention_parts(queries) * chunks,
+                  waves = ceil_div(blocks, gpu.multiprocessors);
+    if (large == LSG_LARGE_OFF || !chunks || queries <= 16) return 0;
+    if (!is_large(gpu) || lsg_attention_plan_of(head_dim).shared > LSG_LARGE_BLOCK_SHARED) return 0;
+    if (large == LSG_LARGE_FILLING && (queries <= LSG_LARGE_QUERIES / 2 || blocks < gpu.multiprocessors)) return 0;
+    return waves < LSG_LARGE_CHUNKS ? (int32_t)waves : LSG_LARGE_CHUNKS;
+}
+
 lsg_shape lsg_shape_of(const ls_hparams *h, lsg_gpu gpu, const ls_shard *own) {
     lsg_shape s = {.n_layers = h->n_layers,
                    .n_embd = h->n_embd,

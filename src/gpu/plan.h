@@ -28,6 +28,13 @@ enum {
 
     LSG_LARGE_ROWS = 128, /* rows of a block of large tiles; groups of its stages */
     LSG_LARGE_GROUPS = 2,
+    LSG_LARGE_QUERIES = 128, /* queries of a large block of attention, 16 of each warp; its chunks, at most; */
+    LSG_LARGE_CHUNKS = 4,
+    LSG_LARGE_STAGES = 4, /* its stages of LSG_KEYS keys, or of LSG_VALUES dimensions of a chunk's values */
+    LSG_KEYS = 64,
+    LSG_VALUES = 32,
+    /* bytes from value to value of a stage, so that what lanes read at once lies in different banks */
+    LSG_VALUE_STRIDE = LSG_VALUES * 2 + 16,
 
     LSG_ATTENTION_WARPS = 8,    /* of a block of attention */
     LSG_MATMUL_CHUNKS = 8,      /* chunks of a matmul's inputs, at most */
@@ -172,6 +179,24 @@ int32_t lsg_tail_rows(int32_t group);
 /* Queries of a block that reads a chunk, in tiles of 16; shared memory of a block with so many, in bytes. */
 int32_t lsg_attention_tiles(int32_t head_dim);
 size_t lsg_attention_shared(int32_t q_tiles, int32_t head_dim, int tails);
+
+/* A large block, which reads a chunk's keys and values once for LSG_LARGE_QUERIES queries. In bytes: from key to key of
+ * a stage, as LSG_VALUE_STRIDE; a stage; shared memory: stages, where the keys lie, queries. */
+typedef struct {
+    int32_t key, stage, shared;
+} lsg_attention_plan;
+LSG_CONSTANT lsg_attention_plan lsg_attention_plan_of(int32_t head_dim) {
+    lsg_attention_plan p = {0, 0, 0};
+    p.key = (head_dim / 16 | 1) * 32;
+    p.stage = LSG_KEYS * p.key > LSG_CHUNK * LSG_VALUE_STRIDE ? LSG_KEYS * p.key : LSG_CHUNK * LSG_VALUE_STRIDE;
+    p.shared = LSG_LARGE_STAGES * p.stage + LSG_LARGE_CHUNKS * LSG_CHUNK * 8 + LSG_LARGE_QUERIES * head_dim * 2;
+    return p;
+}
+/* How many blocks of at most LSG_LARGE_QUERIES share so many queries; how many chunks a large block takes: as many as
+ * let all of them run at once. 0: attention is not computed in large blocks. */
+int32_t lsg_attention_parts(int32_t queries);
+int32_t lsg_attention_large_chunks(lsg_large large, lsg_gpu gpu, int32_t head_dim, int32_t n_kv_heads, int32_t queries,
+                                   int32_t chunks);
 
 /* ---- a KV cache */
 

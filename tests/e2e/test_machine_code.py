@@ -132,6 +132,17 @@ class Rules(unittest.TestCase):
         self.one(of(bf16, *hmma, ("LDG.E R1, desc[UR4][R8.64]", 2, 0)), "1 LDG, 0 LDL")
         self.one(problems(["EXIT"], q4), "no innermost loop")
 
+    def test_attention_in_large_blocks(self):
+        def of(keys, values, **used):
+            hmma = "HMMA.16816.F32.BF16 R24, R24, R20, RZ"
+            code = [hmma] * 8 + keys + ["@!P1 BRA 0x10"], [hmma] * 64 + values
+            return problems([*code[0], *code[1], f"@!P2 BRA {16 * (len(code[0]) + 1):#x}", "EXIT"], "attend_large", **used)
+        self.assertEqual(of([], [], registers=255), [])
+        self.one(of(["NOP"] * 32, []), "41 instructions in a loop of 8 HMMA; the ceiling is 40")
+        self.one(of([], ["NOP"] * 226), "291 instructions in a loop of 64 HMMA; the ceiling is 290")
+        self.one(of([], [("LDG.E R1, desc[UR4][R8.64]", 2, 0)]), "no loop with 64 HMMA that loads nothing")
+        self.one(of([], [], stack=8), "8 bytes of stack")
+
     def test_what_waits_for_a_load(self):
         """In a loop; around its end; for a scoreboard that a later load holds too; by DEPBAR."""
         kernel = read([("LDG.E R1, desc[UR4][R8.64]", 2, 0), ("LDG.E R2, desc[UR4][R8.64+0x4]", 2, 0), "NOP",

@@ -42,7 +42,7 @@ static uint16_t *key_or_value(const session *s, int value, int32_t head, int32_t
 // are committed.
 static session scene_session(const scene *c, int32_t *spare) {
     session s = session_new(ROOM,
-                            (lsg_buffers){.multiprocessors = c->multiprocessors,
+                            (lsg_buffers){.gpu = {c->multiprocessors, H100.shared_kib},
                                           .n_heads = c->group * c->n_kv_heads,
                                           .n_kv_heads = c->n_kv_heads,
                                           .head_dim = c->head_dim,
@@ -119,6 +119,10 @@ static void check_scene(const scene *c) {
     const uint16_t *got = see(&s, c->rows, &a);
     check_against_twin(&s, &twin, got, what);
     CHECK(!memcmp(see(&s, ROOM, &more), got, all), "%s: with room for more rows and chunks they differ", what);
+    s.device.large = LSG_LARGE_ALWAYS;
+    CHECK(!memcmp(see(&s, c->rows, &a), got, all), "%s: in large blocks they differ", what);
+    CHECK(!memcmp(see(&s, ROOM, &more), got, all), "%s: in large blocks with room for more they differ", what);
+    s.device.large = LSG_LARGE_OFF;
     const uint16_t *q = memcpy(fresh(all), s.host.q, all);
     for (int32_t k = 0; k < 6; k++) { // some rows alone, none, all or a part of their path committed
         const int32_t r = k == 0 ? c->rows - 1 : (int32_t)rnd_int((uint32_t)c->rows), depth = tree.depth[r],
@@ -138,7 +142,7 @@ static void check_scene(const scene *c) {
 }
 
 static void attention_of_a_row_is_the_same_alone_and_committed(void) {
-    const int32_t lengths[] = {0, 1, 5, 255, 256, 257, 500, 600}, groups[] = {1, 2, 4, 20, 3},
+    const int32_t lengths[] = {0, 1, 5, 255, 256, 257, 500, 1090}, groups[] = {1, 2, 4, 20, 3},
                   dims[] = {16, 32, 64, 80, 96, 128, 256}, rows[] = {1, 7, 40, 64, 3, 17}, windows[] = {0, 100, 300};
     for (int i = 0; i < 56; i++) {
         scene c = {.group = groups[i % 5],

@@ -277,8 +277,8 @@ static int32_t time_steps(lst_kv_cache *s, const shape *of, const char *weights,
     return token;
 }
 
-// A tree of n rows: chains of eight from the root.
-static void time_rows(lst_kv_cache *s, const shape *of, const char *weights, int32_t context) {
+// A tree of n rows: chains of eight from the root. large: of a KV cache that computes many rows in large tiles.
+static void time_rows(lst_kv_cache *s, const shape *of, const char *weights, int32_t context, bool large) {
     static const int counts[] = {1, 8, 16, 24, 32, 48, 64, 128, 256};
     static lst_row rows[LST_MAX_ROWS];
     const int warm = 2, n = options.tiny ? 1 : options.quick ? 10 : 15;
@@ -286,6 +286,7 @@ static void time_rows(lst_kv_cache *s, const shape *of, const char *weights, int
         int32_t tokens[LST_MAX_ROWS], parents[LST_MAX_ROWS];
         double wall[MOST_STEPS], device[MOST_STEPS];
         if (options.tiny && counts[k] > 16) break;
+        if (large && !options.tiny && counts[k] < 64) continue;
         random_prompt(tokens, counts[k], of);
         for (int i = 0; i < counts[k]; i++) parents[i] = !i ? -1 : i % 8 == 1 ? 0 : i - 1;
         for (int i = -warm; i < n; i++) {
@@ -295,9 +296,10 @@ static void time_rows(lst_kv_cache *s, const shape *of, const char *weights, int
             wall[i] = now_us() - start;
             device[i] = device_us(s);
         }
-        line("{\"kind\":\"rows\",\"shape\":\"%s\",\"weights\":\"%s\",\"context\":%d,\"rows\":%d,\"runs\":%d,"
+        line("{\"kind\":\"%s\",\"shape\":\"%s\",\"weights\":\"%s\",\"context\":%d,\"rows\":%d,\"runs\":%d,"
              "\"wall_us\":%.2f,\"device_us\":%.2f}",
-             of->name, weights, context, counts[k], n, median(wall, n), median(device, n));
+             large ? "rows_large" : "rows", of->name, weights, context, counts[k], n, median(wall, n),
+             median(device, n));
     }
 }
 
@@ -397,13 +399,18 @@ static void measure(const shape *whole, const char *weights) {
     for (int c = 0; c < CONTEXTS; c++) {
         const int32_t at = p_lst_length(s);
         MUST(p_lst_prefill(s, ids + at, contexts[c] - at, &greedy, &last, NULL, NULL));
-        time_rows(s, of, weights, contexts[c]);
+        time_rows(s, of, weights, contexts[c], false);
         if (!c) time_graphs(s, of, weights, contexts[c]);
         const int32_t token = time_steps(s, of, weights, "greedy", &greedy, contexts[c], last.chosen, step_bytes);
         if (!c)
             time_steps(s, of, weights, "temperature 1, top-k 40, top-p 0.9", &cut_sampling, contexts[c], token,
                        step_bytes);
     }
+    p_lst_kv_cache_free(s);
+    use_large_tiles(true);
+    MUST(p_lst_kv_cache_new(&s, m, n_context, 0));
+    MUST(p_lst_prefill(s, ids, contexts[CONTEXTS - 1], &greedy, NULL, NULL, NULL));
+    time_rows(s, of, weights, contexts[CONTEXTS - 1], true);
     p_lst_kv_cache_free(s);
     time_prefill(m, of, weights);
     p_lst_model_close(m);

@@ -208,10 +208,10 @@ def rows_report(r):
     counts, rows = sorted({x["rows"] for x in pick(r, "rows")}), []
     for x in pick(r, "model"):
         same = {"shape": x["shape"], "weights": x["weights"]}
-        for context in sorted({y["context"] for y in pick(r, "rows", **same)}):
-            of = [one(r, "rows", context=context, rows=n, **same) for n in counts]
+        for kind, context in sorted({(k, y["context"]) for k in ("rows", "rows_large") for y in pick(r, k, **same)}):
+            of = [one(r, kind, context=context, rows=n, **same) for n in counts]
             base = rows_us(r, x["shape"], context, 1, "wall_us", x["weights"])
-            rows.append([*same.values(), context] + [
+            rows.append([*same.values(), f"{context}{', in large tiles' * (kind == 'rows_large')}"] + [
                 f"{y['wall_us']:.0f} ({y['device_us']:.0f}) x{y['wall_us'] / base:.3f}" if y and base else "" for y in of])
     if not rows:
         return []

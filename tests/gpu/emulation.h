@@ -179,6 +179,14 @@ static inline void lsg_copies_commit() {
 template <int N> static inline void lsg_copies_wait() {
     emulated::copies_wait(N);
 }
+static inline void lsg_load_columns(uint32_t out[4], const void *row) {
+    const int lane = emulated::current->lane, r = lane / 4, c = lane % 4;
+    for (int i = 0; i < 4; i++) {
+        const uint64_t first = lsg_shuffle((uint64_t)(uintptr_t)row, 8 * i + 2 * c),
+                       second = lsg_shuffle((uint64_t)(uintptr_t)row, 8 * i + 2 * c + 1);
+        out[i] = ((const uint16_t *)(uintptr_t)first)[r] | (uint32_t)((const uint16_t *)(uintptr_t)second)[r] << 16;
+    }
+}
 static inline void lsg_prefetch(const void *) {}
 static inline void lsg_next_may_start() {}
 static inline void lsg_wait_before() {

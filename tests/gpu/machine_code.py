@@ -46,6 +46,9 @@ MEASURED = ("sm_80", PLANNED)  # architectures that these ceilings were taken on
 # loop (of plain formats that of stages, with its copies); bytes of stack for what the loop of stages around it does not keep in registers.
 LARGE = {"BF16": (64, 165, 0), "F16": (128, 490, 0), "Q4": (32, 200, 16), "Q8": (32, 200, 16), "Q4S": (32, 200, 16), "Q8S": (32, 280, 0)}
 REGISTERS = 168  # of the other kernels: a multiprocessor holds 384 threads of 168 registers
+# Of attention in large blocks, which are alone on a multiprocessor: registers, and the rounds of its loops of keys and of
+# values: HMMA (exactly), and instructions.
+ATTENTION = 255, ((8, 40), (64, 290))
 FRAMES = {"begin": 40}  # bytes of stack: CUDA's double-precision sine keeps an array there for large angles
 
 
@@ -278,6 +281,19 @@ def check_large(k):
         yield f"loads memory to registers in its loop ({loop.loads} LDG, {loop.local} LDL and STL)"
 
 
+def check_attention(k):
+    registers, rounds = ATTENTION
+    if k.registers > registers:
+        yield f"takes {k.registers} registers; the ceiling is {registers}"
+    of_shared = [x for x in k.loops if not x.loads]  # the others are of the context's end
+    for hmma, instructions in rounds:
+        found = [x.instructions for x in of_shared if x.hmma == hmma]
+        if not found:
+            yield f"has no loop with {hmma} HMMA that loads nothing to registers from global memory"
+        elif k.arch in MEASURED and max(found) > instructions:
+            yield f"has {max(found)} instructions in a loop of {hmma} HMMA; the ceiling is {instructions}"
+
+
 def check_kernel(k):
     allowed = LARGE[FORMATS[k.args[0]][0]][2] if k.name == "matmul_large" else FRAMES.get(k.name, 0)
     if k.frame > allowed or (k.local and not allowed):
@@ -290,6 +306,8 @@ def check_kernel(k):
         yield from check_matmul(k)
     elif k.name == "matmul_large":
         yield from check_large(k)
+    elif k.name == "attend_large":
+        yield from check_attention(k)
     elif k.registers > REGISTERS:
         yield f"takes {k.registers} registers; the ceiling is {REGISTERS}"
 

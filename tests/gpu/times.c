@@ -210,7 +210,7 @@ static step_run step_of(int32_t longest, size_t chunks) {
               .part_o = zeros(room.part_o * sizeof(float)),
               .part_ml = zeros(room.part_ml * sizeof(float)),
               .parts = room.parts,
-              .multiprocessors = shape.gpu.multiprocessors,
+              .gpu = shape.gpu,
               .turns = zeros(room.turns * sizeof(float)),
               .logits = noise(logits * sizeof(float)),
               .last = zeros(room.last * sizeof(float)),

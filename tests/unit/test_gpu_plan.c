@@ -149,6 +149,35 @@ static void large_tiles_fit_and_are_taken_where_they_fill_the_device(void **stat
         }
 }
 
+// Attention's large blocks read values of eight slots at once, and keys as other matmuls inputs.
+static int32_t value_of_lane(int32_t lane, int32_t stride) {
+    return lane * stride;
+}
+
+static void large_blocks_of_attention_fit_and_are_taken_where_they_fill_the_device(void **state) {
+    (void)state;
+    const lsg_gpu h100 = lsg_card_of("H100")->gpu, a100 = lsg_card_of("A100")->gpu, rtx = lsg_card_of("RTX 4090")->gpu;
+    check_banks(0, 8, 16, value_of_lane, LSG_VALUE_STRIDE);
+    for (int32_t hd = 16; hd <= 256; hd += 16) {
+        const lsg_attention_plan p = lsg_attention_plan_of(hd);
+        for (int32_t half = 0; half < 2; half++) check_banks(16 * half, 16, 8, input_8, p.key);
+        assert_true(p.key >= hd * 2 && p.stage >= LSG_KEYS * p.key && p.stage >= LSG_CHUNK * LSG_VALUE_STRIDE);
+        assert_int_equal(p.stage % 16, 0);
+        const bool fits = hd <= 192;
+        assert_int_equal(p.shared <= LSG_LARGE_BLOCK_SHARED, fits);
+        assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_ALWAYS, a100, hd, 8, 256, 32) > 0, fits);
+        assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_ALWAYS, rtx, hd, 8, 256, 32), 0);
+    }
+    // an 8B model and 64 rows: two blocks for the queries of each key, 512 in all
+    assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_OFF, h100, 128, 8, 256, 32), 0);
+    assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_FILLING, h100, 128, 8, 256, 32), 4);
+    assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_FILLING, h100, 128, 8, 256, 9), 2);
+    assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_FILLING, h100, 128, 8, 256, 8), 0);  // 128 blocks
+    assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_FILLING, h100, 128, 8, 64, 200), 0); // half of the warps
+    assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_ALWAYS, h100, 128, 8, 17, 1), 1);
+    assert_int_equal(lsg_attention_large_chunks(LSG_LARGE_ALWAYS, h100, 128, 8, 16, 1), 0);
+}
+
 // What a cut must not cost, on paper, for 32 rows: partial sums stay small beside the weights, and large matrices keep
 // most multiprocessors busy.
 static void cuts_cost_little_beside_their_weights(void **state) {
@@ -357,6 +386,7 @@ int main(void) {
         cmocka_unit_test(a_multiprocessor_takes_an_even_share_of_blocks),
         cmocka_unit_test(what_lanes_read_at_once_is_in_different_banks),
         cmocka_unit_test(large_tiles_fit_and_are_taken_where_they_fill_the_device),
+        cmocka_unit_test(large_blocks_of_attention_fit_and_are_taken_where_they_fill_the_device),
         cmocka_unit_test(cuts_cost_little_beside_their_weights),
         cmocka_unit_test(cuts_of_an_8b_model_are_those_that_were_measured),
         cmocka_unit_test(a_kv_cache_has_room_for_all_that_it_will_run),

@@ -99,11 +99,12 @@ typedef struct {
     float *y;                /* partial sums of a matmul */
     float *part_o, *part_ml; /* attention: [chunk][some rows][n_heads][head_dim]; [...][max, sum] */
     size_t parts;            /* rows times chunks that these have room for */
-    int32_t multiprocessors; /* of the device */
-    float *turns;            /* [2 kinds][rows][rope_dims]: cosine and sine of each pair's angle */
-    float *logits, *last;    /* [rows][n_vocab]; [n_vocab] of the last committed row */
-    uint64_t *keys;          /* of the top lists */
-    float *slices;           /* of the head's statistics */
+    lsg_gpu gpu;
+    lsg_large large;      /* whether attention of many queries is computed in large blocks; the bits are the same */
+    float *turns;         /* [2 kinds][rows][rope_dims]: cosine and sine of each pair's angle */
+    float *logits, *last; /* [rows][n_vocab]; [n_vocab] of the last committed row */
+    uint64_t *keys;       /* of the top lists */
+    float *slices;        /* of the head's statistics */
 } lsg_buffers;
 
 /* New columns, paths and rotations of the rows, and the logits of the row that was kept. */

@@ -95,6 +95,14 @@ LSG_DEVICE void lsg_copies_commit() {
 template <int N> LSG_DEVICE void lsg_copies_wait() {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
 }
+// Four 8 x 8 matrices of bf16 in shared memory, each by columns: lane 8 i + k has the address of row k of matrix i, and
+// lane 4 r + c gets the elements of column r in rows 2 c and 2 c + 1 of each.
+LSG_DEVICE void lsg_load_columns(uint32_t out[4], const void *row) {
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0,%1,%2,%3}, [%4];"
+                 : "=r"(out[0]), "=r"(out[1]), "=r"(out[2]), "=r"(out[3])
+                 : "r"((uint32_t)__cvta_generic_to_shared(row))
+                 : "memory");
+}
 // Programmatic dependent launch: the next kernel may start now, and waits for this one's results where it says so.
 LSG_DEVICE void lsg_next_may_start() {
 #if __CUDA_ARCH__ >= 900

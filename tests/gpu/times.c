@@ -268,6 +268,12 @@ static void time_rest(const int32_t *rows, int n_rows, const int32_t *contexts, 
             say("begin", "", rows[k], contexts[c], 0, 0, begin, &r);
             say("attention", "bf16", rows[k], contexts[c], position * (contexts[c] + rows[k]),
                 on_paper("attention", LSG_BF16, rows[k], contexts[c]), attention, &r);
+            r.b.large = LSG_LARGE_FILLING;
+            if (lsg_attention_large_chunks(r.b.large, r.b.gpu, r.b.head_dim, r.b.n_kv_heads,
+                                           rows[k] * r.b.n_heads / r.b.n_kv_heads, r.attend.chunks))
+                say("attention, large", "bf16", rows[k], contexts[c], position * (contexts[c] + rows[k]), 0, attention,
+                    &r);
+            r.b.large = LSG_LARGE_OFF;
             if (c) continue;
             say("add, norm", "", rows[k], 0, 0, on_paper("add, norm", LSG_BF16, rows[k], 0), add_norm, &r);
             say("rotate, keys, values", "", rows[k], 0, 0, on_paper("rotate, keys, values", LSG_BF16, rows[k], 0), rope,

@@ -195,38 +195,47 @@ const char ls_gpt2_pattern[] = GPT2;
 
 enum { NONE = 0, NFC = LS_PRE_NFC, WHOLE = LS_PRE_WHOLE, BEGINS = LS_PRE_BEGINS, CHARS = LS_PRE_CHARS, ENCODER = 16 };
 
-static const struct {
-    const char *name;
+typedef struct {
+    const char *names;
     unsigned traits;
     const char *split[STEPS];
-} known[] = {
-#define PRETOK(name, traits, ...) {name, traits, {__VA_ARGS__}},
+} row;
+
+static const row known[] = {
+#define PRETOK(names, traits, ...) {names, traits, {__VA_ARGS__}},
 #include "text/pretok.def"
 #undef PRETOK
 };
 
-static int find(const char *name) {
+static const row *find(const char *name) {
     for (size_t i = 0; i < sizeof known / sizeof *known; i++)
-        if (!strcmp(known[i].name, name)) return (int)i;
-    return -1;
+        if (ls_str_among((ls_str){name, strlen(name)}, known[i].names) >= 0) return &known[i];
+    return NULL;
+}
+
+static size_t count_names(void) {
+    size_t n = 0, len;
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        for (const char *names = known[i].names; ls_next_word(&names, " ", &len);) n++;
+    return n;
 }
 
 unsigned ls_pretok_traits(const char *name) {
-    const int i = find(name);
-    return i < 0 ? 0 : known[i].traits;
+    const row *r = find(name);
+    return r ? r->traits : 0;
 }
 
 ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err) {
-    const int at = find(name);
-    if (at < 0)
+    const row *r = find(name);
+    if (!r)
         return ls_fail(err, LS_E_UNSUPPORTED, "pre-tokenizer '%.64s' is not among the %zu known names", name,
-                       sizeof known / sizeof *known);
-    if (known[at].traits & ENCODER)
+                       count_names());
+    if (r->traits & ENCODER)
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "pre-tokenizer '%s' is for encoders (embeddings); only decoders are supported", name);
     ls_code code = LS_OK;
-    for (int k = 0; k < STEPS && known[at].split[k] && !code; k++) {
-        const char *s = known[at].split[k];
+    for (int k = 0; k < STEPS && r->split[k] && !code; k++) {
+        const char *s = r->split[k];
         const bool bytes = *s == *AS_BYTES;
         code = ls_pretok_add_split(p, s + bytes, strlen(s + bytes), bytes ? LS_REGEX_BYTES : LS_REGEX_RUBY, LS_ISOLATED,
                                    false, err);

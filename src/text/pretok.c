@@ -191,7 +191,7 @@ enum { STEPS = 6 };
 // What stands before the first group of three: other numerals, and a run's first digits.
 #define BEFORE_GROUPS "(?:[^\\d]++|(?<!\\d)\\d{1,2}(?=(?:\\d{3})*+(?!\\d)))"
 
-const char ls_gpt2_pattern[] = GPT2;
+const char ls_gpt2_pattern[] = GPT2, ls_qwen2_pattern[] = CL100K("\\p{N}");
 
 enum { NONE = 0, NFC = LS_PRE_NFC, WHOLE = LS_PRE_WHOLE, BEGINS = LS_PRE_BEGINS, CHARS = LS_PRE_CHARS, ENCODER = 16 };
 

@@ -22,7 +22,7 @@ ls_code ls_pretok_add_split(ls_pretok *p, const char *pattern, size_t n, ls_rege
 // that begins the whole text. A blank as the mark: ByteLevel's add_prefix_space.
 ls_code ls_pretok_add_metaspace(ls_pretok *p, const char *mark, size_t n, ls_prepend prepend, ls_err *err);
 
-extern const char ls_gpt2_pattern[]; // of ByteLevel with use_regex
+extern const char ls_gpt2_pattern[], ls_qwen2_pattern[]; // of ByteLevel with use_regex; of Qwen2Converter
 // The steps that a GGUF file's tokenizer.ggml.pre stands for (text/pretok.def). LS_E_UNSUPPORTED for a name that is not
 // known, or that is an encoder's.
 ls_code ls_pretok_named(ls_pretok *p, const char *name, ls_err *err);

@@ -187,12 +187,8 @@ ls_code ls_tokenizer_model(ls_vocab **out, ls_str model, const ls_tokenizer_file
     return code;
 }
 
-// ---- GPT-2's vocab.json and merges.txt, and Mistral's tekken.json, written as a tokenizer.json, as transformers and
-// mistral-common build them
-
-// Qwen2Converter of transformers 4.57.
-static const char qwen2_pattern[] = "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}| "
-                                    "?[^\\s\\p{L}\\p{N}]+[\\r\\n]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+";
+// ---- GPT-2's vocab.json and merges.txt, and Mistral's tekken.json, written as a tokenizer.json, as transformers 4.57
+// and mistral-common build them
 
 static void add_split(ls_buf *out, const char *pattern, size_t n, bool prefix_space) {
     ls_jsonw w = {.out = out};
@@ -236,7 +232,7 @@ ls_code ls_tokenizer_merges(ls_vocab **out, ls_str vocab, ls_str merges, const l
                     class);
     ls_buf_str(&text, "{\"added_tokens\":[],");
     if (qwen) ls_buf_str(&text, "\"normalizer\":{\"type\":\"NFC\"},");
-    if (qwen) add_split(&text, qwen2_pattern, sizeof qwen2_pattern - 1, config.prefix_space > 0);
+    if (qwen) add_split(&text, ls_qwen2_pattern, strlen(ls_qwen2_pattern), config.prefix_space > 0);
     else ls_buf_str(&text, "\"pre_tokenizer\":{\"type\":\"ByteLevel\",\"add_prefix_space\":false}");
     ls_buf_str(&text, ",\"model\":{\"type\":\"BPE\",");
     add_merges(&w, merges);
@@ -352,37 +348,20 @@ static void add_tekken_merges(const tekken *t, ls_jsonw *w) {
 }
 
 static void add_special(const tekken *t, ls_jsonw *w) {
-    static const char *const usual[] = {"<unk>",
-                                        "<s>",
-                                        "</s>",
-                                        "[INST]",
-                                        "[/INST]",
-                                        "[AVAILABLE_TOOLS]",
-                                        "[/AVAILABLE_TOOLS]",
-                                        "[TOOL_RESULTS]",
-                                        "[/TOOL_RESULTS]",
-                                        "[TOOL_CALLS]",
-                                        "[IMG]",
-                                        "<pad>",
-                                        "[IMG_BREAK]",
-                                        "[IMG_END]",
-                                        "[PREFIX]",
-                                        "[MIDDLE]",
-                                        "[SUFFIX]",
-                                        "[SYSTEM_PROMPT]",
-                                        "[/SYSTEM_PROMPT]",
-                                        "[TOOL_CONTENT]"};
+    const char *usual = "<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] "
+                        "[/TOOL_RESULTS] [TOOL_CALLS] [IMG] <pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] "
+                        "[SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT]";
     const bool listed = ls_json_size(t->special) > 0;
     ls_jw_field_open(w, "added_tokens", '[');
     for (int64_t i = 0; i < t->n_special; i++) {
-        const ls_json *one = ls_json_at(t->special, (size_t)i);
+        size_t n;
+        const char *text = ls_json_str(ls_json_get(ls_json_at(t->special, (size_t)i), "token_str"), &n);
+        if (!text && !listed) text = ls_next_word(&usual, " ", &n);
         char filler[40];
-        snprintf(filler, sizeof filler, "<SPECIAL_%lld>", (long long)i);
-        const char *text = one ? ls_json_str(ls_json_get(one, "token_str"), NULL) : NULL;
-        if (!text && !listed && (size_t)i < sizeof usual / sizeof *usual) text = usual[i];
+        if (!text) n = (size_t)snprintf(filler, sizeof filler, "<SPECIAL_%lld>", (long long)i);
         ls_jw_open(w, '{');
         ls_jw_field_int(w, "id", i);
-        ls_jw_field_str(w, "content", text ? text : filler);
+        ls_jw_key(w, "content"), ls_jw_strn(w, text ? text : filler, n);
         ls_jw_field_bool(w, "special", true); // none of them may come from a user's text
         ls_jw_field_bool(w, "normalized", false);
         ls_jw_close(w, '}');

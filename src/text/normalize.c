@@ -66,7 +66,7 @@ static const char *charsmap_find(const charsmap *m, const char *p, size_t n, boo
 // ---- steps
 
 typedef struct {
-    enum { FORM, EACH_CHARACTER, STRIP, PREPEND, REPLACE, PRECOMPILED, SENTENCEPIECE } kind;
+    enum { FORM, STRIP, PREPEND, REPLACE, PRECOMPILED, SENTENCEPIECE } kind;
     ls_form form;
     bool left, right;
     ls_regex *regex;
@@ -112,7 +112,7 @@ static ls_code add_step(ls_normalizer *z, step s, ls_err *err) {
 }
 
 ls_code ls_normalizer_add_form(ls_normalizer *z, ls_form form, ls_err *err) {
-    return add_step(z, (step){.kind = form < LS_LOWERCASE ? FORM : EACH_CHARACTER, .form = form}, err);
+    return add_step(z, (step){.kind = FORM, .form = form}, err);
 }
 ls_code ls_normalizer_add_strip(ls_normalizer *z, bool left, bool right, ls_err *err) {
     return add_step(z, (step){.kind = STRIP, .left = left, .right = right}, err);
@@ -150,28 +150,19 @@ bool ls_is_space(uint32_t cp) {
            cp == 0x3000;
 }
 
+static bool is_between(uint32_t cp, utf8proc_category_t first, utf8proc_category_t last) { // by category
+    const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
+    return c >= first && c <= last;
+}
+
 bool ls_is_word(uint32_t cp) {
-    static const uint32_t more[][2] = {{0x200C, 0x200D},
-                                       {0x24B6, 0x24E9},
-                                       {0x1F130, 0x1F149}, // joiners; letters in
-                                       {0x1F150, 0x1F169},
-                                       {0x1F170, 0x1F189}}; // circles and squares, symbols by category
+    // joiners; letters in circles and squares, which are symbols by category
+    static const uint32_t more[][2] = {
+        {0x200C, 0x200D}, {0x24B6, 0x24E9}, {0x1F130, 0x1F149}, {0x1F150, 0x1F169}, {0x1F170, 0x1F189}};
     for (size_t i = 0; i < sizeof more / sizeof *more; i++)
         if (cp >= more[i][0] && cp <= more[i][1]) return true;
-    switch (utf8proc_category((utf8proc_int32_t)cp)) {
-    case UTF8PROC_CATEGORY_LU:
-    case UTF8PROC_CATEGORY_LL:
-    case UTF8PROC_CATEGORY_LT:
-    case UTF8PROC_CATEGORY_LM:
-    case UTF8PROC_CATEGORY_LO:
-    case UTF8PROC_CATEGORY_MN:
-    case UTF8PROC_CATEGORY_MC:
-    case UTF8PROC_CATEGORY_ME:
-    case UTF8PROC_CATEGORY_ND:
-    case UTF8PROC_CATEGORY_NL:
-    case UTF8PROC_CATEGORY_PC: return true;
-    default: return false;
-    }
+    return is_between(cp, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_NL) || // letters, marks, most numbers
+           is_between(cp, UTF8PROC_CATEGORY_PC, UTF8PROC_CATEGORY_PC);
 }
 
 static char all_of(const char *marks, size_t n) { // TEXT if any byte is, FIRST if the first byte is
@@ -206,15 +197,14 @@ static void to_form(ls_form form, const ls_marked *in, ls_marked *out) {
     }
 }
 
-static void each_character(const step *s, const ls_marked *in, ls_marked *out) {
+static void each_character(ls_form form, const ls_marked *in, ls_marked *out) {
     for (size_t at = 0; at < in->text.n;) {
         uint32_t cp = 0;
         const int len = ls_utf8_decode(in->text.p + at, in->text.n - at, &cp);
         const char mark = in->marks.p[at];
         char made[4];
-        if (s->form == LS_STRIP_ACCENTS) {
-            const utf8proc_category_t c = utf8proc_category((utf8proc_int32_t)cp);
-            if (c != UTF8PROC_CATEGORY_MN && c != UTF8PROC_CATEGORY_MC && c != UTF8PROC_CATEGORY_ME)
+        if (form == LS_STRIP_ACCENTS) {
+            if (!is_between(cp, UTF8PROC_CATEGORY_MN, UTF8PROC_CATEGORY_ME))
                 ls_marked_add(out, in->text.p + at, (size_t)len, mark);
         } else if (cp == 0x130) ls_marked_add(out, "i\u0307", 3, mark); // the one that becomes two
         else
@@ -347,8 +337,7 @@ bool ls_normalize(const ls_normalizer *z, ls_regex_scratch *scratch, const ls_tr
         ls_marked out = {0};
         bool good = true;
         switch (s->kind) {
-        case FORM: to_form(s->form, text, &out); break;
-        case EACH_CHARACTER: each_character(s, text, &out); break;
+        case FORM: (s->form < LS_LOWERCASE ? to_form : each_character)(s->form, text, &out); break;
         case STRIP: strip(s, text, &out); break;
         case PREPEND:
             ls_marked_add(&out, s->by, s->n_by, text->marks.p[0]);
@@ -377,15 +366,13 @@ uint32_t ls_title(uint32_t c) {
     return (uint32_t)utf8proc_totitle((utf8proc_int32_t)c);
 }
 bool ls_is_letter(uint32_t c) {
-    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return k >= UTF8PROC_CATEGORY_LU && k <= UTF8PROC_CATEGORY_LO;
+    return is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LO);
 }
 bool ls_is_digit(uint32_t c) {
-    return utf8proc_category((utf8proc_int32_t)c) == UTF8PROC_CATEGORY_ND;
+    return is_between(c, UTF8PROC_CATEGORY_ND, UTF8PROC_CATEGORY_ND);
 }
 bool ls_has_case(uint32_t c) {
-    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return k == UTF8PROC_CATEGORY_LU || k == UTF8PROC_CATEGORY_LL || k == UTF8PROC_CATEGORY_LT;
+    return is_between(c, UTF8PROC_CATEGORY_LU, UTF8PROC_CATEGORY_LT);
 }
 
 const char *ls_normalize_version(void) {

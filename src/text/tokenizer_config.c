@@ -6,22 +6,22 @@
 
 // What transformers' classes take where a file does not name it.
 typedef struct {
-    const char *name; // without the "Fast" of some
-    const char *bos, *eos, *unk, *pad;
+    const char *name;      // without the "Fast" of some
+    const char *tokens[4]; // bos, eos, unk, pad
     bool own_rule, add_bos;
 } tokenizer_class;
 
 static const tokenizer_class classes[] = {
-    {"LlamaTokenizer", "<s>", "</s>", "<unk>", NULL, true, true},
-    {"CodeLlamaTokenizer", "<s>", "</s>", "<unk>", NULL, true, true},
-    {"GemmaTokenizer", "<bos>", "<eos>", "<unk>", "<pad>", true, true},
-    {"CohereTokenizer", "<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", NULL, true, true},
-    {"GPTNeoXTokenizer", "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, true, false},
-    {"GPT2Tokenizer", "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, false, false},
-    {"CodeGenTokenizer", "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL, false, false},
-    {"Qwen2Tokenizer", NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>", false, false},
-    {"BloomTokenizer", "<s>", "</s>", "<unk>", "<pad>", false, false},
-    {"T5Tokenizer", NULL, "</s>", "<unk>", "<pad>", false, false},
+    {"LlamaTokenizer", {"<s>", "</s>", "<unk>", NULL}, true, true},
+    {"CodeLlamaTokenizer", {"<s>", "</s>", "<unk>", NULL}, true, true},
+    {"GemmaTokenizer", {"<bos>", "<eos>", "<unk>", "<pad>"}, true, true},
+    {"CohereTokenizer", {"<BOS_TOKEN>", "<|END_OF_TURN_TOKEN|>", "<UNK>", NULL}, true, true},
+    {"GPTNeoXTokenizer", {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL}, true, false},
+    {"GPT2Tokenizer", {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL}, false, false},
+    {"CodeGenTokenizer", {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>", NULL}, false, false},
+    {"Qwen2Tokenizer", {NULL, "<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, false, false},
+    {"BloomTokenizer", {"<s>", "</s>", "<unk>", "<pad>"}, false, false},
+    {"T5Tokenizer", {NULL, "</s>", "<unk>", "<pad>"}, false, false},
 };
 
 ls_str ls_json_text(const ls_json *v) {
@@ -174,14 +174,11 @@ ls_code ls_tokenizer_config_read(ls_tokenizer_config *c, const ls_tokenizer_file
             return ls_fail(err, LS_E_PARSE, "tokenizer_config.json: '%s' is not a token", standard[i]);
     }
     const tokenizer_class *class = class_of(c->config, files->usual_class);
-    const char *const defaults[][2] = {{"bos_token", class ? class->bos : NULL},
-                                       {"eos_token", class ? class->eos : NULL},
-                                       {"unk_token", class ? class->unk : NULL},
-                                       {"pad_token", class ? class->pad : NULL}};
+    static const char *const defaults[] = {"bos_token", "eos_token", "unk_token", "pad_token"};
     c->guessed = !ls_json_get(c->config, "tokenizer_class");
-    for (size_t i = 0; i < 4; i++) // null in a file switches a default off
-        if (defaults[i][1] && !ls_json_get(c->config, defaults[i][0])) {
-            put_named(c, defaults[i][0], NULL, (ls_str){defaults[i][1], strlen(defaults[i][1])});
+    for (size_t i = 0; i < 4 && class; i++) // null in a file switches a default off
+        if (class->tokens[i] && !ls_json_get(c->config, defaults[i])) {
+            put_named(c, defaults[i], NULL, (ls_str){class->tokens[i], strlen(class->tokens[i])});
             c->named[c->n_named - 1].guessed = c->guessed;
         }
     static const char *const infill[][2] = {{"prefix_token", "\u2581<PRE>"},

@@ -347,6 +347,15 @@ ls_code ls_token_table_configure(ls_token_table *t, ls_tokenizer_config *c, ls_e
     return code;
 }
 
+void ls_token_table_lend(const ls_token_table *t, ls_vocab_source *src) {
+    src->tokens = t->tokens;
+    src->types = t->types;
+    src->scores = t->scores;
+    src->n_tokens = t->n;
+    src->added = t->added;
+    src->n_added = t->n_added;
+}
+
 int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config *c, const char *name) {
     for (size_t i = 0; i < c->n_named; i++)
         if (c->named[i].name && !c->named[i].absent && !strcmp(c->named[i].name, name))

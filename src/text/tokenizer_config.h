@@ -75,6 +75,7 @@ int32_t ls_token_table_id(const ls_token_table *t, ls_str text); // of an added 
 ls_code ls_token_table_add(ls_token_table *t, ls_str text, int64_t id, ls_added flags, ls_err *err);
 // What a configuration adds and names, in transformers' order.
 ls_code ls_token_table_configure(ls_token_table *t, ls_tokenizer_config *c, ls_err *err);
+void ls_token_table_lend(const ls_token_table *t, ls_vocab_source *src);                               // what it lists
 int32_t ls_token_table_named(const ls_token_table *t, const ls_tokenizer_config *c, const char *name); // -1: none
 
 // ---- shared by the readers of Hugging Face's files

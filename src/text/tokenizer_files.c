@@ -156,12 +156,7 @@ static ls_code configure(reader *r, ls_tokenizer_config *c, ls_err *err) {
     r->src.ended = c->add_eos;
     if (c->llama && c->prefix_space >= 0) r->src.rules.dummy_prefix = c->prefix_space;
     r->src.rules.first_only = !c->legacy;
-    r->src.tokens = t->tokens;
-    r->src.types = t->types;
-    r->src.scores = t->scores;
-    r->src.n_tokens = t->n;
-    r->src.added = t->added;
-    r->src.n_added = t->n_added;
+    ls_token_table_lend(t, &r->src);
     return code;
 }
 

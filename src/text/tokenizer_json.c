@@ -14,7 +14,7 @@ typedef struct {
     ls_tokenizer_config config;
     bool unigram, byte_level, by_class;
     ls_vocab *v;
-    ls_vocab_parts parts;
+    ls_vocab_source src; // what the table has, and the number of merges
     ls_token_table table;
     ls_str (*merges)[2];
     ls_buf charsmap;
@@ -90,9 +90,9 @@ static ls_code read_tokens(reader *r) {
 static ls_code read_merges(reader *r) {
     const ls_json *list = ls_json_get(r->model, "merges");
     if (!ls_json_is_array(list)) return ls_fail(r->err, LS_E_PARSE, "the tokenizer has no merges");
-    r->parts.n_merges = ls_json_size(list);
-    r->merges = ls_calloc(r->parts.n_merges, sizeof *r->merges);
-    for (size_t i = 0; i < r->parts.n_merges; i++) {
+    r->src.n_merges = ls_json_size(list);
+    r->merges = ls_calloc(r->src.n_merges, sizeof *r->merges);
+    for (size_t i = 0; i < r->src.n_merges; i++) {
         const ls_json *m = ls_json_at(list, i);
         if (ls_merge_halves(ls_json_text(m), r->merges[i])) continue;
         for (size_t k = 0; k < 2; k++) r->merges[i][k] = ls_json_text(ls_json_at(m, k));
@@ -326,7 +326,6 @@ static ls_code read_model(reader *r) {
 
 static ls_code read_all(reader *r) {
     ls_vocab *v = r->v;
-    ls_vocab_parts *p = &r->parts;
     const ls_json *first = ls_json_get(r->doc, "pre_tokenizer");
     ls_code code = read_model(r);
     if (!code) code = read_tokens(r);
@@ -349,7 +348,7 @@ static ls_code read_all(reader *r) {
             v->unk = (int32_t)unk;
         }
     }
-    p->spaces = decodes_spaces(ls_json_get(r->doc, "decoder"), 0);
+    v->spaces = decodes_spaces(ls_json_get(r->doc, "decoder"), 0);
     const int32_t bos = ls_token_table_named(&r->table, &r->config, "bos_token");
     v->eos = ls_token_table_named(&r->table, &r->config, "eos_token");
     const bool known = !r->config.guessed || bos >= 0; // a guess that does not fit is none
@@ -358,13 +357,7 @@ static ls_code read_all(reader *r) {
         if (r->config.add_eos && v->eos >= 0) ls_ids_push(&v->suffix, v->eos);
     } else if ((code = read_post_processor(r, ls_json_get(r->doc, "post_processor"), 0))) return code;
     ls_tokenizer_config_variables(&r->config, &v->variables);
-    p->n_tokens = r->table.n;
-    p->tokens = r->table.tokens;
-    p->types = r->table.types;
-    p->scores = r->table.scores;
-    p->merges = (const ls_str(*)[2])r->merges;
-    p->added = r->table.added;
-    p->n_added = r->table.n_added;
+    ls_token_table_lend(&r->table, &r->src);
     return LS_OK;
 }
 
@@ -386,7 +379,7 @@ ls_code ls_tokenizer_document(ls_vocab **out, ls_str text, const char *name, con
                                    .complete = !by_class};
         r.v = ls_vocab_begin();
         code = read_all(&r);
-        if (!code) code = ls_vocab_build(r.v, &r.parts, err);
+        if (!code) code = ls_vocab_build(r.v, &r.src, (const ls_str(*)[2])r.merges, err);
         if (code) ls_vocab_free(r.v);
         else *out = r.v;
     }

@@ -31,7 +31,7 @@ static int hex_byte(ls_str s) { // <0x0A>; -1: another spelling
     return high && low ? (int)(high - digits) * 16 + (int)(low - digits) : -1;
 }
 
-static void add_bytes_of(ls_vocab *v, int32_t id, bool spaces, bool as_spelled, const int16_t byte_of[512]) {
+static void add_bytes_of(ls_vocab *v, int32_t id, bool as_spelled, const int16_t byte_of[512]) {
     const ls_str raw = v->raw[id];
     const size_t start = v->bytes.n;
     if (as_spelled) ls_buf_add(&v->bytes, raw.p, raw.n);
@@ -59,13 +59,13 @@ static void add_bytes_of(ls_vocab *v, int32_t id, bool spaces, bool as_spelled, 
         }
     } else
         for (size_t i = 0; i < raw.n;) {
-            const bool space = spaces && raw.n - i >= 3 && !memcmp(raw.p + i, "\u2581", 3);
+            const bool space = v->spaces && raw.n - i >= 3 && !memcmp(raw.p + i, "\u2581", 3);
             ls_buf_char(&v->bytes, space ? ' ' : raw.p[i]);
             i += space ? 3 : 1;
         }
 }
 
-static ls_code add_tokens(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
+static ls_code add_tokens(ls_vocab *v, const ls_vocab_source *src, ls_err *err) {
     uint32_t cp_of[256];
     int16_t byte_of[512];
     ls_byte_alphabet(cp_of);
@@ -92,7 +92,7 @@ static ls_code add_tokens(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
         if (!ls_utf8_valid(v->raw[i].n ? v->raw[i].p : "", v->raw[i].n))
             code = ls_fail(err, LS_E_PARSE, "token %d is not valid UTF-8", i);
         else if (v->raw[i].n) { // an empty token can never be produced by encoding
-            add_bytes_of(v, i, src->spaces, as_spelled[i], byte_of);
+            add_bytes_of(v, i, as_spelled[i], byte_of);
             if (ls_vocab_find(v, v->raw[i].p, v->raw[i].n) < 0)
                 ls_map_put(&v->by_raw, ls_hash_bytes(v->raw[i].p, v->raw[i].n), i);
             if (v->raw[i].n > v->longest) v->longest = v->raw[i].n;
@@ -158,7 +158,7 @@ static void add_neighbours(ls_vocab *v, ls_str s) {
     }
 }
 
-static ls_code add_scores(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
+static ls_code add_scores(ls_vocab *v, const ls_vocab_source *src, ls_err *err) {
     for (int32_t i = 0; i < v->n; i++)
         if (!isfinite(src->scores[i])) return ls_fail(err, LS_E_PARSE, "token %d has no finite score", i);
     if (v->kind == LS_SCORE_BPE) {
@@ -178,7 +178,7 @@ static ls_code add_scores(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code add_added(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
+static ls_code add_added(ls_vocab *v, const ls_vocab_source *src, ls_err *err) {
     ls_code code = LS_OK;
     v->added = ls_calloc(src->n_added + 1, sizeof *v->added);
     v->n_added = src->n_added;
@@ -217,7 +217,7 @@ ls_vocab *ls_vocab_begin(void) {
     return v;
 }
 
-ls_code ls_vocab_build(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
+ls_code ls_vocab_build(ls_vocab *v, const ls_vocab_source *src, const ls_str (*merges)[2], ls_err *err) {
     if (src->n_tokens < 1 || src->n_tokens >= INT32_MAX / 2 || src->n_merges >= INT32_MAX / 2)
         return ls_fail(err, LS_E_RANGE, "a vocabulary of %zu tokens and %zu merges is not supported", src->n_tokens,
                        src->n_merges);
@@ -228,7 +228,7 @@ ls_code ls_vocab_build(ls_vocab *v, const ls_vocab_parts *src, ls_err *err) {
     v->raw = ls_calloc(src->n_tokens, sizeof *v->raw);
     v->merged_id = ls_calloc(src->n_merges, sizeof *v->merged_id);
     ls_code code = add_tokens(v, src, err);
-    for (size_t i = 0; i < src->n_merges && !code; i++) code = add_merge(v, i, src->merges[i], err);
+    for (size_t i = 0; i < src->n_merges && !code; i++) code = add_merge(v, i, merges[i], err);
     if (!code && src->scores) code = add_scores(v, src, err);
     if (!code) code = add_added(v, src, err);
     if (code) return code;
@@ -260,22 +260,21 @@ static ls_str *tokens_as_escaped(const ls_vocab_source *src, ls_buf *spelled) {
     return tokens;
 }
 
-// The rest of the parts for the steps of a pre-tokenizer's name; merges has room for src->n_merges.
-static ls_code with_merges(ls_vocab *v, ls_vocab_parts *parts, const ls_vocab_source *src, ls_str (*merges)[2],
-                           ls_added *added, ls_err *err) {
+// Sets up the steps of a pre-tokenizer's name. merges has room for src->n_merges, added for src->n_tokens.
+static ls_code with_merges(ls_vocab *v, ls_vocab_source *src, ls_str (*merges)[2], ls_added *added, ls_err *err) {
     const unsigned traits = ls_pretok_traits(src->pre);
     const bool chars = traits & LS_PRE_CHARS;
     v->kind = chars ? LS_CHAR_BPE : LS_BYTE_BPE;
-    parts->n_merges = src->n_merges;
-    parts->merges = (const ls_str(*)[2])merges;
     v->whole = traits & LS_PRE_WHOLE;
-    v->fuse_unk = parts->spaces = chars;
+    v->fuse_unk = v->spaces = chars;
     if (!chars) v->unk = -1;
+    src->added = added;
+    src->n_added = 0;
     for (size_t i = 0; i < src->n_merges; i++)
         if (!ls_merge_halves(src->merges[i], merges[i])) merges[i][0] = src->merges[i]; // no token has this name
     for (size_t i = 0; i < src->n_tokens; i++) {
         if (src->types[i] >= LS_UNKNOWN && src->types[i] <= LS_USER_DEFINED)
-            added[parts->n_added++] = (ls_added){.id = (int32_t)i, .special = src->types[i] != LS_USER_DEFINED};
+            added[src->n_added++] = (ls_added){.id = (int32_t)i, .special = src->types[i] != LS_USER_DEFINED};
         v->byte_fallback = v->byte_fallback || (chars && src->types[i] == LS_BYTE);
     }
     ls_code code = ls_pretok_named(v->pretok, src->pre, err);
@@ -284,52 +283,46 @@ static ls_code with_merges(ls_vocab *v, ls_vocab_parts *parts, const ls_vocab_so
     return code;
 }
 
-// The same for sentencepiece's rules; listed has room for src->n_tokens.
-static ls_code with_scores(ls_vocab *v, ls_vocab_parts *parts, const ls_vocab_source *src, uint8_t *listed,
-                           ls_added *added, ls_err *err) {
+// The same for sentencepiece's rules; added has room for src->n_added + src->n_tokens.
+static ls_code with_scores(ls_vocab *v, ls_vocab_source *src, ls_added *added, ls_err *err) {
+    uint8_t *listed = ls_calloc(src->n_tokens, 1);
     v->kind = src->unigram ? LS_UNIGRAM : LS_SCORE_BPE;
-    parts->scores = src->scores;
     v->byte_fallback = src->byte_fallback;
     v->fuse_unk = v->sentencepiece = true;
-    parts->spaces = src->rules.escape;
-    for (; parts->n_added < src->n_added; parts->n_added++) {
-        added[parts->n_added] = src->added[parts->n_added];
-        listed[added[parts->n_added].id] = 1;
+    v->spaces = src->rules.escape;
+    for (size_t i = 0; i < src->n_added; i++) {
+        added[i] = src->added[i];
+        listed[added[i].id] = 1;
     }
+    src->added = added;
     for (size_t i = 0; i < src->n_tokens; i++)
         if (!listed[i] && (src->types[i] == LS_CONTROL || src->types[i] == LS_UNKNOWN))
-            added[parts->n_added++] = (ls_added){.id = (int32_t)i, .special = true};
+            added[src->n_added++] = (ls_added){.id = (int32_t)i, .special = true};
+    free(listed);
     return ls_normalizer_add_sentencepiece(v->normalizer, &src->rules, err);
 }
 
-ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *src, ls_err *err) {
-    *out = NULL;
+ls_code ls_vocab_new(ls_vocab **out, const ls_vocab_source *of, ls_err *err) {
+    ls_vocab_source src = *of;
     ls_buf spelled = {0};
-    ls_str *tokens = src->pre ? NULL : tokens_as_escaped(src, &spelled),
-           (*merges)[2] = ls_calloc(src->n_merges, sizeof *merges);
-    ls_added *added = ls_calloc(src->n_tokens + src->n_added, sizeof *added);
-    uint8_t *listed = ls_calloc(src->n_tokens, 1);
-    ls_vocab_parts parts = {
-        .tokens = src->pre ? src->tokens : tokens,
-        .types = src->types,
-        .n_tokens = src->n_tokens,
-        .added = added,
-    };
+    ls_str *tokens = src.pre ? NULL : tokens_as_escaped(of, &spelled),
+           (*merges)[2] = ls_calloc(src.n_merges, sizeof *merges);
+    ls_added *added = ls_calloc(src.n_tokens + src.n_added, sizeof *added);
     ls_vocab *v = ls_vocab_begin();
-    v->eos = src->eos;
-    if (!src->bare && src->bos >= 0) ls_ids_push(&v->prefix, src->bos);
-    if (src->ended && src->eos >= 0) ls_ids_push(&v->suffix, src->eos);
-    ls_buf_str(&v->variables, src->variables ? src->variables : "{}");
-    for (size_t i = src->n_tokens; i-- > 0;)
-        if (src->types[i] == LS_UNKNOWN) v->unk = (int32_t)i; // the first
-    ls_code code =
-        src->pre ? with_merges(v, &parts, src, merges, added, err) : with_scores(v, &parts, src, listed, added, err);
-    if (!code) code = ls_vocab_build(v, &parts, err);
+    *out = NULL;
+    if (tokens) src.tokens = tokens;
+    v->eos = src.eos;
+    if (!src.bare && src.bos >= 0) ls_ids_push(&v->prefix, src.bos);
+    if (src.ended && src.eos >= 0) ls_ids_push(&v->suffix, src.eos);
+    ls_buf_str(&v->variables, src.variables ? src.variables : "{}");
+    for (size_t i = src.n_tokens; i-- > 0;)
+        if (src.types[i] == LS_UNKNOWN) v->unk = (int32_t)i; // the first
+    ls_code code = src.pre ? with_merges(v, &src, merges, added, err) : with_scores(v, &src, added, err);
+    if (!code) code = ls_vocab_build(v, &src, (const ls_str(*)[2])merges, err);
     if (code) ls_vocab_free(v);
     else *out = v;
     free(merges);
     free(added);
-    free(listed);
     free(tokens);
     ls_buf_free(&spelled);
     return code;

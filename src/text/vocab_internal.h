@@ -13,19 +13,6 @@ typedef enum {
     LS_UNIGRAM
 } ls_subwords;
 
-// What a vocabulary is built of, whatever its source. Pointers are borrowed for the call.
-typedef struct {
-    const ls_str *tokens;
-    const int32_t *types;
-    const double *scores; // LS_SCORE_BPE, LS_UNIGRAM
-    size_t n_tokens;
-    const ls_str (*merges)[2];
-    size_t n_merges;
-    const ls_added *added;
-    size_t n_added;
-    bool spaces; // in decoded bytes U+2581 is a space
-} ls_vocab_parts;
-
 struct ls_vocab {
     // what its source says; the rest is built
     ls_subwords kind;
@@ -33,6 +20,7 @@ struct ls_vocab {
     ls_ids prefix, suffix; // of raw text
     ls_buf variables;      // of chat templates
     bool byte_fallback, fuse_unk, whole;
+    bool spaces;        // in decoded bytes U+2581 is a space
     bool sentencepiece; // its own encoder: user-defined symbols inside the text, sums of scores in single precision
     ls_normalizer *normalizer;
     ls_pretok *pretok;
@@ -65,7 +53,9 @@ struct ls_vocab {
 };
 
 ls_vocab *ls_vocab_begin(void); // without tokens, for its source to fill in
-ls_code ls_vocab_build(ls_vocab *v, const ls_vocab_parts *parts, ls_err *err);
+// The rest, of the source's tokens, their types and scores (NULL: none), and the added tokens; merges: of
+// src->n_merges.
+ls_code ls_vocab_build(ls_vocab *v, const ls_vocab_source *src, const ls_str (*merges)[2], ls_err *err);
 static inline uint64_t ls_pair_key(int32_t left, int32_t right) { // of ls_vocab.merge_rank
     return (uint64_t)(uint32_t)left << 32 | (uint32_t)right;
 }

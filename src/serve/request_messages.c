@@ -14,33 +14,34 @@ static ls_code wrong(const conversation *c, const char *what) {
     return ls_fail(c->err, LS_E_USAGE, "messages[%zu]: %s", c->at, what);
 }
 
-static bool is_picture(const ls_json *part) {
-    const ls_json *type = ls_json_get(part, "type");
-    return ls_json_is(type, "image_url") || ls_json_is(type, "image") || ls_json_is(type, "input_image");
+static bool says(const ls_json *o, const char *key, const char *text) {
+    return ls_json_is(ls_json_get(o, key), text);
 }
 
-// The texts of a content: a string, or a list of parts. Parts that `other` takes are left out.
-static ls_code content_text(const conversation *c, const ls_json *v, bool (*other)(const ls_json *part), ls_buf *out) {
+static bool is_picture(const ls_json *part) {
+    return says(part, "type", "image_url") || says(part, "type", "image") || says(part, "type", "input_image");
+}
+
+// The texts of a content: a string, or a list of parts. Parts of the type `other` (NULL: none) are left out.
+static ls_code content_text(const conversation *c, const ls_json *v, const char *other, ls_buf *out) {
     size_t n;
     const char *s = ls_json_str(v, &n);
     if (s) ls_buf_add(out, s, n);
     if (v && !s && !ls_json_is_array(v)) return wrong(c, "content must be a string or a list of parts");
     for (size_t i = 0; i < ls_json_size(v); i++) {
         const ls_json *part = ls_json_at(v, i);
-        s = ls_json_is(ls_json_get(part, "type"), "text") ? ls_json_str(ls_json_get(part, "text"), &n) : NULL;
+        s = says(part, "type", "text") ? ls_json_str(ls_json_get(part, "text"), &n) : NULL;
         if (s) ls_buf_add(out, s, n);
         else if (is_picture(part)) return wrong(c, "pictures are not supported; send only parts of the type text");
-        else if (!other || !other(part)) return wrong(c, "only parts of the type text are supported");
+        else if (!other || !says(part, "type", other)) return wrong(c, "only parts of the type text are supported");
     }
     return LS_OK;
 }
 
-static void open_message(conversation *c, const char *role) {
+// Begins a message with this content; the caller closes it.
+static void open_message(conversation *c, const char *role, const ls_buf *text) {
     ls_jw_open(&c->w, '{');
     ls_jw_field_str(&c->w, "role", role);
-}
-
-static void put_text(conversation *c, const char *role, const ls_buf *text) {
     ls_jw_key(&c->w, "content");
     ls_jw_strn(&c->w, text->p ? text->p : "", text->n);
     if (strcmp(role, "user")) return;
@@ -105,8 +106,7 @@ static ls_code put_message(conversation *c, const ls_json *m) {
     ls_code code = content_text(c, ls_request_field(m, "content"), NULL, &text);
     if (!code && !ls_request_field(m, "content") && !ls_request_field(m, "tool_calls"))
         code = wrong(c, "content is missing");
-    open_message(c, role);
-    put_text(c, role, &text);
+    open_message(c, role, &text);
     put_string(c, "name", ls_json_get(m, "name"));
     put_string(c, "tool_call_id", ls_json_get(m, "tool_call_id"));
     put_string(c, "reasoning_content", ls_json_get(m, "reasoning_content"));
@@ -118,23 +118,14 @@ static ls_code put_message(conversation *c, const ls_json *m) {
 
 // ---- Anthropic's form
 
-static bool is_call(const ls_json *part) {
-    return ls_json_is(ls_json_get(part, "type"), "tool_use");
-}
-
-static bool is_result(const ls_json *part) {
-    return ls_json_is(ls_json_get(part, "type"), "tool_result");
-}
-
 static ls_code put_results(conversation *c, const ls_json *content) {
     ls_code code = LS_OK;
     for (size_t i = 0; i < ls_json_size(content) && !code; i++) {
         const ls_json *part = ls_json_at(content, i);
         ls_buf text = {0};
-        if (!is_result(part)) continue;
+        if (!says(part, "type", "tool_result")) continue;
         code = content_text(c, ls_request_field(part, "content"), NULL, &text);
-        open_message(c, "tool");
-        put_text(c, "tool", &text);
+        open_message(c, "tool", &text);
         put_string(c, "tool_call_id", ls_json_get(part, "tool_use_id"));
         ls_jw_close(&c->w, '}');
         ls_buf_free(&text);
@@ -143,25 +134,24 @@ static ls_code put_results(conversation *c, const ls_json *content) {
 }
 
 static ls_code put_block_message(conversation *c, const ls_json *m) {
-    const bool user = ls_json_is(ls_json_get(m, "role"), "user");
+    const bool user = says(m, "role", "user");
     const ls_json *content = ls_request_field(m, "content");
     size_t calls = 0, results = 0;
     ls_buf text = {0};
-    if (!user && !ls_json_is(ls_json_get(m, "role"), "assistant")) return wrong(c, "role must be user or assistant");
+    if (!user && !says(m, "role", "assistant")) return wrong(c, "role must be user or assistant");
     if (!content) return wrong(c, "content is missing");
     for (size_t i = 0; i < ls_json_size(content); i++) {
-        calls += is_call(ls_json_at(content, i));
-        results += is_result(ls_json_at(content, i));
+        calls += says(ls_json_at(content, i), "type", "tool_use");
+        results += says(ls_json_at(content, i), "type", "tool_result");
     }
-    ls_code code = content_text(c, content, user ? is_result : is_call, &text);
+    ls_code code = content_text(c, content, user ? "tool_result" : "tool_use", &text);
     if (!code) code = put_results(c, content);
     if (!code && !(results && !text.n)) { // a message of results alone is those
-        open_message(c, user ? "user" : "assistant");
-        put_text(c, user ? "user" : "assistant", &text);
+        open_message(c, user ? "user" : "assistant", &text);
         if (calls) ls_jw_field_open(&c->w, "tool_calls", '[');
         for (size_t i = 0; i < ls_json_size(content) && !code && calls; i++) {
             const ls_json *part = ls_json_at(content, i);
-            if (is_call(part))
+            if (says(part, "type", "tool_use"))
                 code = put_call(c, ls_json_get(part, "id"), ls_json_get(part, "name"), ls_json_get(part, "input"));
         }
         if (calls) ls_jw_close(&c->w, ']');
@@ -181,8 +171,7 @@ static ls_code put_system(conversation *c, const ls_json *v, const char *given) 
         if (code) ls_err_prefix(c->err, "system");
     } else if (given) ls_buf_str(&text, given);
     if (!code && (v || given)) {
-        open_message(c, "system");
-        put_text(c, "system", &text);
+        open_message(c, "system", &text);
         ls_jw_close(&c->w, '}');
     }
     ls_buf_free(&text);
@@ -227,12 +216,11 @@ static ls_code wants_tools(const ls_json *body, bool *wants, ls_err *err) {
 ls_code ls_request_messages(ls_request *r, const ls_json *body, const char *system, ls_err *err) {
     const bool blocks = r->api == LS_API_MESSAGES;
     const ls_json *messages = ls_request_field(body, "messages"), *first = ls_json_at(messages, 0);
-    const bool own =
-        ls_json_is(ls_json_get(first, "role"), "system") || ls_json_is(ls_json_get(first, "role"), "developer");
+    const bool own = says(first, "role", "system") || says(first, "role", "developer");
     ls_buf text = {0};
     conversation c = {.r = r, .w = {.out = &text}, .err = err};
     if (!ls_json_size(messages)) return ls_fail(err, LS_E_USAGE, "messages must be a list with a message");
-    if (blocks && ls_json_is(ls_json_get(ls_json_at(messages, ls_json_size(messages) - 1), "role"), "assistant"))
+    if (blocks && says(ls_json_at(messages, ls_json_size(messages) - 1), "role", "assistant"))
         return ls_fail(err, LS_E_USAGE, "the last message must be the user's: answers cannot be begun by the client");
     ls_code code = wants_tools(body, &r->tools, err);
     ls_jw_open(&c.w, '{');

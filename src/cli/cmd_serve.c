@@ -30,7 +30,7 @@ static bool stops(void *ud) {
 }
 
 static bool stops_forward(void *ud) {
-    return ls_interrupted != 0 || ls_serve_stops(((const server *)ud)->runs);
+    return ls_interrupted != 0 || ls_answerer_stops(((const server *)ud)->runs);
 }
 
 static void say_line(void *ud, const char *text) {

@@ -55,6 +55,7 @@ static bool is_late(const ls_answerer *a, const ls_exchange *x) {
 }
 
 bool ls_answerer_stops(ls_answerer *a) {
+    if (!a) return false;
     const uint64_t now = ls_now_ns();
     if (now - a->looked_ns < TEND_NS) return a->stops;
     a->looked_ns = now;
@@ -151,30 +152,15 @@ static void tell_facts(const ls_answering *w, ls_request_state state) {
     ls_feed_set(w->a->queue->feed, &w->x->facts);
 }
 
-static void tell_begin(void *ud, const ls_runner *run, double prefill_ms) {
-    ls_answering *w = ud;
-    w->x->facts.kept_tokens = (int32_t)run->other.kept;
-    w->x->facts.prefill_ms = prefill_ms;
-    tell_facts(w, LS_REQUEST_DECODING);
-}
-
-static void tell_step(void *ud, const ls_step *step) {
-    ls_answering *w = ud;
+static void tell_step(const ls_answering *w) {
     ls_request_facts *f = &w->x->facts;
     const ls_stats *st = &w->run.stats;
     const ls_speedup told = ls_stats_speedup_told(st);
-    (void)step;
     f->steps = (int64_t)st->steps;
     f->emitted = (int64_t)st->emitted;
     f->decode_ms = st->total_us / 1e3;
     f->speedup = told.x, f->speedup_spread = told.spread;
     tell_facts(w, LS_REQUEST_DECODING);
-}
-
-static void tell_end(ls_answering *w, ls_request_state state, const char *why) { // why: it failed
-    ls_trace_close(w->watched, NULL);
-    snprintf(w->x->facts.why, sizeof w->x->facts.why, "%.159s", why);
-    tell_facts(w, state);
 }
 
 // ---- answers
@@ -215,6 +201,9 @@ static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     m->sessions = w->a->sessions.n;
     pthread_mutex_unlock(&w->a->queue->lock);
     ls_sessions_show(&w->a->sessions, run->session, &run->other.kept, sizeof run->other.kept);
+    w->x->facts.kept_tokens = (int32_t)run->other.kept;
+    w->x->facts.prefill_ms = prefill_ms;
+    tell_facts(w, LS_REQUEST_DECODING);
     if (!w->x->request.stream) return;
     ls_reply_first(&w->reply, w->prompt.n, &out);
     ls_exchange_say(w->a->queue, w->x, 200, &out);
@@ -240,6 +229,7 @@ static void on_step(void *ud, const ls_step *step) {
     pthread_mutex_unlock(&w->a->queue->lock);
     show_step(w, step);
     ls_reply_note(&w->reply, step);
+    tell_step(w);
     if (!w->x->request.stream) return;
     ls_reply_more(&w->reply, (ls_str){text->p, text->n}, ls_session_settled(w->run.session), &out);
     if (out.n) ls_exchange_say(w->a->queue, w->x, 200, &out);
@@ -281,11 +271,8 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
         begin_recording(w);
         if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
     }
+    if (w->watched) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->watched);
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
-    if (w->watched) {
-        w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->watched);
-        w->run.sinks[w->run.n_sinks++] = (ls_run_sink){tell_begin, tell_step, NULL, w};
-    }
     if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
     if (code) return code;
     const uint64_t history = ls_sessions_history(&a->sessions, w->run.session);
@@ -360,11 +347,9 @@ static void end(ls_answering *w, ls_code code, const ls_err *err) {
     if (!code) say_answer(w);
     else if (!left) ls_exchange_refuse(q, w->x, status_of(code), why);
     const bool cancelled = code == LS_E_CANCELLED && !late;
-    tell_end(w,
-             !code       ? LS_REQUEST_DONE
-             : cancelled ? LS_REQUEST_CANCELLED
-                         : LS_REQUEST_FAILED,
-             !code || cancelled ? "" : why);
+    if (code && !cancelled) snprintf(w->x->facts.why, sizeof w->x->facts.why, "%.159s", why);
+    ls_trace_close(w->watched, NULL);
+    tell_facts(w, !code ? LS_REQUEST_DONE : cancelled ? LS_REQUEST_CANCELLED : LS_REQUEST_FAILED);
     tell_line(w, code, err);
     pthread_mutex_lock(&q->lock);
     q->metrics.running = a->n - 1;

@@ -30,6 +30,3 @@ void ls_answerer_begin(ls_answerer *a, ls_exchange *x);
 void ls_answerer_work(ls_answerer *a); // one turn of each; requests that have been answered are gone
 // Answers requests that need no decoding, and tends those that wait. Called often.
 void ls_answerer_tend(ls_answerer *a);
-// Whether work should end: the client has left, its time is over, or the server is stopped; without a request (costs
-// are measured) also when one has come.
-bool ls_answerer_stops(ls_answerer *a);

@@ -140,7 +140,6 @@ static void change(ls_queue *q, ls_exchange *x, int status, const ls_buf *text, 
 }
 
 void ls_exchange_say(ls_queue *q, ls_exchange *x, int status, ls_buf *text) {
-    x->begun = true;
     x->spoke_ns = ls_now_ns();
     change(q, x, status, text, false);
     ls_buf_free(text);
@@ -148,7 +147,7 @@ void ls_exchange_say(ls_queue *q, ls_exchange *x, int status, ls_buf *text) {
 
 void ls_exchange_refuse(ls_queue *q, ls_exchange *x, int status, const char *message) {
     ls_buf text = {0};
-    (x->begun ? ls_reply_error_event : ls_reply_error)(x->request.api, status, message, &text);
+    (x->status ? ls_reply_error_event : ls_reply_error)(x->request.api, status, message, &text);
     ls_exchange_say(q, x, status, &text);
 }
 

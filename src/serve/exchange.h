@@ -15,11 +15,10 @@ struct ls_exchange {
     int fd;                        // of its connection
     ls_request_facts facts;        // what watchers know; of the decoder once it is queued
     uint64_t arrived_ns, spoke_ns; // spoke: when the last event was written
-    bool begun;                    // the decoder has said the status
     // the next are protected by the queue's lock
     void *connection; // NULL: the client has left
     bool waits;       // the connection is suspended until something is said
-    int status;       // of HTTP; 0: not known yet
+    int status;       // of HTTP; 0: the decoder has not said it yet
     ls_buf out;       // what the client has not been sent, from byte `sent` on
     size_t sent;
     bool ended; // nothing follows

@@ -351,10 +351,6 @@ static void forget_body(call *c) {
     ls_buf_free(&c->body);
 }
 
-static int status_of(ls_code code) {
-    return code == LS_E_UNSUPPORTED ? 404 : 400;
-}
-
 static void describe(ls_request_facts *f, const call *c, const char *agent) {
     *f = (ls_request_facts){.key = c->http->o->keys.n ? c->key + 1 : 0};
     snprintf(f->path, sizeof f->path, "%s", c->route->path);
@@ -371,7 +367,7 @@ static void queue(call *c) {
     const ls_code code =
         ls_request_read(&x->request, (ls_api)c->route->api, (ls_str){c->body.p, c->body.n}, &h->defaults, &err);
     forget_body(c);
-    if (code) refuse(c, status_of(code), err.msg);
+    if (code) refuse(c, code == LS_E_UNSUPPORTED ? 404 : 400, err.msg);
     x->key = c->key;
     x->connection = c->connection;
     if (c->peer) x->fd = c->peer->fd;

@@ -6,10 +6,6 @@
 
 #include <poll.h>
 
-bool ls_serve_stops(ls_answerer *a) {
-    return a && ls_answerer_stops(a);
-}
-
 static bool goes_on(void *of, const char *stage, double fraction) {
     (void)stage, (void)fraction;
     ls_answerer_tend(of);

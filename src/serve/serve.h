@@ -7,7 +7,9 @@
 #include "trace/feed.h"
 
 typedef struct ls_answerer ls_answerer; // serve/answer.h
-bool ls_serve_stops(ls_answerer *a); // whether a forward should end: for ls_engine_options.stop; NULL: no server runs
+// Whether work should end: the client has left, its time is over, or the server is stopped; without a request (costs
+// are measured) also when one has come. For ls_engine_options.stop, too; NULL: no server runs.
+bool ls_answerer_stops(ls_answerer *a);
 
 typedef struct {
     ls_model *model;       // loaded, borrowed

@@ -23,7 +23,6 @@ struct ls_by_request {
     } * known;
     size_t n_known;
     int32_t now; // place of the request of the next line; -1: the server itself
-    bool any, ended;
     uint64_t late;
 };
 
@@ -75,18 +74,13 @@ void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line
         r->of = b->now;
         *b->end = r;
         b->end = &r->next;
-        b->any = true;
     }
     ls_buf_add(&r->lines, line, sizeof *line);
     ls_buf_add(&r->lines, line->p, line->n);
     r->all |= kind == LS_TRACE_END;
 }
 
-void ls_by_request_end(ls_by_request *b) {
-    b->ended = true;
-}
-
-bool ls_by_request_next(ls_by_request *b, ls_line *out) {
+bool ls_by_request_next(ls_by_request *b, bool more, ls_line *out) {
     for (; b->first; drop_first(b)) {
         recording *r = b->first;
         if (r->at < r->lines.n) {
@@ -97,13 +91,9 @@ bool ls_by_request_next(ls_by_request *b, ls_line *out) {
         }
         ls_buf_clear(&r->lines); // read to here
         r->at = 0;
-        if (!r->all && !b->ended) return false;
+        if (!r->all && more) return false;
     }
     return false;
-}
-
-bool ls_by_request_any(const ls_by_request *b) {
-    return b->any;
 }
 
 uint64_t ls_by_request_lost(const ls_by_request *b) {

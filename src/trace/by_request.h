@@ -13,9 +13,8 @@ void ls_by_request_free(ls_by_request *b); // accepts NULL
 void ls_by_request_about(ls_by_request *b, const ls_request_facts *facts);
 // A line of that request; copied. What the server says of itself (request 0) begins no turn and is left out.
 void ls_by_request_put(ls_by_request *b, ls_trace_line kind, const ls_line *line);
-void ls_by_request_end(ls_by_request *b); // no more lines come
-// The next line in order, valid until the next call of any of these. False: more must come, or it was the last.
-bool ls_by_request_next(ls_by_request *b, ls_line *out);
-bool ls_by_request_any(const ls_by_request *b); // whether there was a line of any request
+// The next line in order, valid until the next call of any of these. False: more must come, or it was the last. more:
+// further lines may come.
+bool ls_by_request_next(ls_by_request *b, bool more, ls_line *out);
 // Lines of requests that were not read: the server had no memory for them, or they came behind the end of their turn.
 uint64_t ls_by_request_lost(const ls_by_request *b);

@@ -14,12 +14,7 @@ struct ls_trace {
     char *path;
     ls_trace_writer w;
     bool reported, left; // left: see ls_trace_leave
-    struct {             // end of the last turn, not written yet, because the turn may go on
-        bool due;
-        uint32_t turn;
-        ls_finish reason;
-        ls_stats totals;
-    } end;
+    ls_buf end;          // the line of the last turn's end, not written yet, because the turn may go on; empty: none
 };
 
 ls_code ls_trace_open(ls_trace **out, const char *path, ls_trace_level level, ls_progress go_on, void *ud,
@@ -44,17 +39,15 @@ ls_trace *ls_trace_to(void (*to)(void *ud, const char *p, size_t n), void *ud, l
     return t;
 }
 
-static void put(ls_trace *t) {
-    if (!t->w.line.n) return;
-    if (t->sink) ls_sink_put(t->sink, t->w.line.p, t->w.line.n);
-    else t->put(t->ud, t->w.line.p, t->w.line.n);
+static void put(ls_trace *t, const ls_buf *line) {
+    if (!line->n) return;
+    if (t->sink) ls_sink_put(t->sink, line->p, line->n);
+    else t->put(t->ud, line->p, line->n);
 }
 
 static void put_end(ls_trace *t) {
-    if (!t->end.due) return;
-    ls_trace_write_end(&t->w, t->end.turn, t->end.reason, &t->end.totals);
-    put(t);
-    t->end.due = false;
+    put(t, &t->end);
+    ls_buf_clear(&t->end);
 }
 
 bool ls_trace_failed(ls_trace *t, ls_err *err) {
@@ -77,6 +70,7 @@ bool ls_trace_close(ls_trace *t, ls_err *err) {
         ls_fail(err, LS_E_IO, "the trace %s is incomplete: %s; %" PRIu64 " bytes were not written", t->path,
                 ls_write_reason(error), dropped);
     ls_trace_writer_free(&t->w);
+    ls_buf_free(&t->end);
     free(t->path);
     free(t);
     return !error;
@@ -102,29 +96,28 @@ static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     if (h.turn == 0 || !t->w.seen.known)
         ls_seen_init(&t->w.seen, ls_vocab_size(t->w.vocab)); // each conversation is self-contained
     ls_trace_write_header(&t->w, &h);
-    put(t);
+    put(t, &t->w.line);
     ls_trace_write_ids(&t->w, h.prompt.p, h.prompt.n);
-    put(t);
+    put(t, &t->w.line);
     ls_trace_header_free(&h);
 }
 
 static void on_step(void *ud, const ls_step *s) {
     ls_trace *t = ud;
     if (t->left) return;
-    t->end.due = false; // the turn goes on
+    ls_buf_clear(&t->end); // the turn goes on
     ls_trace_write_ids_of(&t->w, s);
-    put(t);
+    put(t, &t->w.line);
     ls_trace_write_step(&t->w, s);
-    put(t);
+    put(t, &t->w.line);
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
     ls_trace *t = ud;
     if (t->left) return;
-    t->end.due = true;
-    t->end.turn = turn;
-    t->end.reason = reason;
-    t->end.totals = *totals;
+    ls_trace_write_end(&t->w, turn, reason, totals);
+    ls_buf_clear(&t->end);
+    ls_buf_add(&t->end, t->w.line.p, t->w.line.n);
     if (reason != LS_FINISH_LENGTH) put_end(t);
 }
 

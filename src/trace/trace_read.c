@@ -170,16 +170,22 @@ static void read_bytes(reading *g, const ls_json *doc, const char *field, const 
     for (ls_json_member m = {0}; ls_json_next(all, &m);) add_token(g, m.key, m.value);
 }
 
+// Item i, a pair of an id and a number. Returns the id.
+static int32_t item_pair(reading *g, const ls_json *a, int i, const char *field, int64_t hi, const char *what,
+                         float *number) {
+    const ls_json *pair = ls_json_at(a, (size_t)i);
+    const int32_t id = item_int(g, pair, 0, field, 0, hi);
+    double x = NAN;
+    if (!ls_json_num(ls_json_at(pair, 1), &x)) wrong(g, field, what);
+    *number = (float)x;
+    return id;
+}
+
 static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_entry *out, int most) {
     const ls_json *top = ls_json_get(o, field) ? get_array(g, o, field, (size_t)most) : NULL; // absent at lower levels
     const int n = (int)ls_json_size(top);
-    for (int i = 0; i < n && !g->code; i++) {
-        const ls_json *pair = ls_json_at(top, (size_t)i);
-        double logit = NAN;
-        out[i].id = item_int(g, pair, 0, field, 0, g->h->run.n_vocab - 1);
-        if (!ls_json_num(ls_json_at(pair, 1), &logit)) wrong(g, field, "a list of ids and logits");
-        out[i].logit = (float)logit;
-    }
+    for (int i = 0; i < n && !g->code; i++)
+        out[i].id = item_pair(g, top, i, field, g->h->run.n_vocab - 1, "a list of ids and logits", &out[i].logit);
     for (int i = n; i < most; i++) out[i] = (ls_top_entry){-1, 0};
     return (int16_t)n;
 }
@@ -187,14 +193,11 @@ static int16_t read_top(reading *g, const ls_json *o, const char *field, ls_top_
 static void read_said_top(reading *g, const ls_json *doc, const char *field, ls_prediction *s) {
     const ls_json *top = get_array(g, doc, field, LS_PREDICTION_TOP);
     const int n = (int)ls_json_size(top);
+    const char *what = "a list of ids and chances";
     for (int i = 0; i < LS_PREDICTION_TOP; i++) s->id[i] = -1;
     for (int i = 0; i < n && !g->code; i++) {
-        const ls_json *pair = ls_json_at(top, (size_t)i);
-        double p = NAN;
-        s->id[i] = item_int(g, pair, 0, field, 0, g->h->run.n_vocab - 1);
-        if (!ls_json_num(ls_json_at(pair, 1), &p) || !(p >= 0 && p <= 1.001))
-            wrong(g, field, "a list of ids and chances");
-        s->p[i] = (float)p;
+        s->id[i] = item_pair(g, top, i, field, g->h->run.n_vocab - 1, what, &s->p[i]);
+        if (!(s->p[i] >= 0 && s->p[i] <= 1.001f)) wrong(g, field, what);
     }
 }
 
@@ -247,13 +250,9 @@ static void read_routes(reading *g, const ls_json *doc, const char *field, ls_st
     s->n_routes = (int32_t)ls_json_size(routes);
     if (!g->code && s->n_routes && (!of_row || s->n_routes % of_row || s->n_routes > s->tree.n * of_row))
         wrong(g, field, "the experts of rows in each layer");
-    for (int i = 0; i < s->n_routes && !g->code; i++) {
-        const ls_json *pair = ls_json_at(routes, (size_t)i);
-        double weight = NAN;
-        s->routes[i].expert = item_int(g, pair, 0, field, 0, r->n_experts - 1);
-        if (!ls_json_num(ls_json_at(pair, 1), &weight)) wrong(g, field, "a list of experts and weights");
-        s->routes[i].weight = (float)weight;
-    }
+    for (int i = 0; i < s->n_routes && !g->code; i++)
+        s->routes[i].expert =
+            item_pair(g, routes, i, field, r->n_experts - 1, "a list of experts and weights", &s->routes[i].weight);
 }
 
 static void read_path(reading *g, const ls_json *doc, const char *field, ls_step *s) {
@@ -531,7 +530,7 @@ static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err
 static ls_code next_line(ls_trace_reader *r, ls_err *err) {
     ls_line line;
     if (!r->requests) return next_of_file(r, err);
-    for (bool more = true; !ls_by_request_next(r->requests, &line);) {
+    for (bool more = true; !ls_by_request_next(r->requests, more, &line);) {
         ls_trace_line kind;
         ls_code code = more ? next_of_file(r, err) : LS_OK;
         if (!more) return r->line.p = NULL, LS_OK;
@@ -539,8 +538,7 @@ static ls_code next_line(ls_trace_reader *r, ls_err *err) {
         if (code) return code;
         if ((more = r->line.p) && kind == LS_TRACE_REQUEST) ls_by_request_about(r->requests, &r->request);
         else if (more) ls_by_request_put(r->requests, kind, &r->line);
-        else ls_by_request_end(r->requests);
-        if (!more && !ls_by_request_any(r->requests))
+        else if (!r->has_header) // no recording has begun
             return ls_fail(err, LS_E_RANGE,
                            ls_by_request_lost(r->requests)
                                ? "%s: the server had no memory for what it told of requests (serve.watch_mib)"

@@ -18,6 +18,7 @@ struct ls_answering {
     ls_setup setup; // of this request
     ls_request_config config;
     ls_runner run;
+    ls_kept_session *kept;     // of run; NULL: not yet
     ls_trace *trace, *watched; // the recording, and the same for watchers; NULL: none
     ls_ids prompt;
     uint64_t start_ns;
@@ -200,7 +201,7 @@ static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     m->prefill_s += prefill_ms / 1e3;
     m->sessions = w->a->sessions.n;
     pthread_mutex_unlock(&w->a->queue->lock);
-    ls_sessions_show(&w->a->sessions, run->session, &run->other.kept, sizeof run->other.kept);
+    ls_kept_show(w->kept, &run->other.kept, sizeof run->other.kept);
     w->x->facts.kept_tokens = (int32_t)run->other.kept;
     w->x->facts.prefill_ms = prefill_ms;
     tell_facts(w, LS_REQUEST_DECODING);
@@ -217,7 +218,7 @@ static void show_step(ls_answering *w, const ls_step *step) {
         const ls_node *node = &step->tree.nodes[i];
         rows[n++] = node->token, rows[n++] = node->parent, rows[n++] = node->target;
     }
-    ls_sessions_show(&w->a->sessions, w->run.session, rows, n * sizeof *rows);
+    ls_kept_show(w->kept, rows, n * sizeof *rows);
 }
 
 static void on_step(void *ud, const ls_step *step) {
@@ -273,11 +274,11 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
     }
     if (w->watched) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->watched);
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
-    if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->run.session, err);
+    if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->kept, err);
     if (code) return code;
-    const uint64_t history = ls_sessions_history(&a->sessions, w->run.session);
-    snprintf(w->run.history, sizeof w->run.history, history ? "%016" PRIx64 : "fresh", history);
-    ls_sessions_show(&a->sessions, w->run.session, w->prompt.p, w->prompt.n * sizeof *w->prompt.p);
+    w->run.session = w->kept->session;
+    snprintf(w->run.history, sizeof w->run.history, w->kept->history ? "%016" PRIx64 : "fresh", w->kept->history);
+    ls_kept_show(w->kept, w->prompt.p, w->prompt.n * sizeof *w->prompt.p);
     return LS_OK;
 }
 
@@ -357,13 +358,11 @@ static void end(ls_answering *w, ls_code code, const ls_err *err) {
     pthread_mutex_unlock(&q->lock);
     ls_exchange_end(q, w->x);
     end_recording(w);
-    if (w->run.session) {
-        if (code) { // how much of the work the drafter was shown is not known, so no history is like this one
-            const uint64_t now = ls_now_ns();
-            ls_sessions_show(&a->sessions, w->run.session, &now, sizeof now);
-        }
-        ls_sessions_give(&a->sessions, w->run.session);
+    if (w->kept && code) { // how much of the work the drafter was shown is not known, so no history is like this one
+        const uint64_t now = ls_now_ns();
+        ls_kept_show(w->kept, &now, sizeof now);
     }
+    if (w->kept) w->kept->busy = false;
     ls_reply_free(&w->reply);
     ls_runner_free(&w->run);
     ls_ids_free(&w->prompt);

@@ -7,7 +7,7 @@
 typedef struct {
     ls_session *session;
     int key;          // the client's
-    bool busy;        // a request has it
+    bool busy;        // a request has it, and ends that by false
     uint64_t used;    // when, as a count
     size_t most;      // tokens that its KV cache has had
     uint64_t history; // a hash of all that its drafter was shown; 0: nothing
@@ -20,16 +20,14 @@ typedef struct {
     uint64_t max_bytes; // of their KV caches in this machine's memory and what drafting has learnt; those that are busy
                         // may have more
     bool fresh;         // keep nothing: each request gets the drafts of a first one
-    ls_kept_session *kept;
+    ls_kept_session **kept;
     int n;
     uint64_t uses;
 } ls_sessions;
 
-// A session for a prompt of a client, set to these options. Borrowed until ls_sessions_give.
-ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls_decode_options *opt, ls_session **out,
-                         ls_err *err);
-// The drafter of a session that was taken is shown this, too. Equal histories make equal drafters.
-void ls_sessions_show(ls_sessions *s, const ls_session *session, const void *p, size_t n);
-uint64_t ls_sessions_history(const ls_sessions *s, const ls_session *session); // 0: its drafter was shown nothing
-void ls_sessions_give(ls_sessions *s, const ls_session *session);
+// A session for a prompt of a client, set to these options. It stays where it is while it is busy.
+ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls_decode_options *opt,
+                         ls_kept_session **out, ls_err *err);
+// The drafter of a session is shown this, too. Equal histories make equal drafters.
+void ls_kept_show(ls_kept_session *k, const void *p, size_t n);
 void ls_sessions_free(ls_sessions *s);

@@ -114,6 +114,67 @@ static void put_logprobs(ls_reply *r, ls_jsonw *w) {
     r->n_logprobs = 0;
 }
 
+// ---- calls of tools within an answer: <tool_call>{"name": ..., "arguments": {...}}</tool_call>, with nothing behind
+// them
+
+typedef struct {
+    size_t text; // bytes of the answer before them, without blanks at the end
+    ls_json **call;
+    size_t n; // 0: there are none, or not all are well-formed
+} call_list;
+
+static const char call_begin[] = "<tool_call>", call_end[] = "</tool_call>";
+enum { BEGIN = sizeof call_begin - 1, END = sizeof call_end - 1 };
+
+// Bytes that cannot belong to calls: the rest may.
+static size_t calls_before(ls_str text) {
+    const char *at = text.n ? memmem(text.p, text.n, call_begin, BEGIN) : NULL;
+    size_t n = at ? (size_t)(at - text.p) : text.n;
+    for (size_t part = text.n < BEGIN ? text.n : BEGIN - 1; !at && part; part--) // the end may be a beginning
+        if (!memcmp(text.p + text.n - part, call_begin, part)) {
+            n = text.n - part;
+            break;
+        }
+    while (n && n < text.n && strchr(" \n", text.p[n - 1])) n--; // blanks before calls are no text
+    return n;
+}
+
+static bool add_call(call_list *c, const char *p, size_t n) {
+    ls_json *call;
+    if (ls_json_parse(&call, p, n, "", NULL)) return false;
+    const bool is_call = ls_json_str(ls_json_get(call, "name"), NULL) &&
+                         (!ls_json_get(call, "arguments") || ls_json_is_object(ls_json_get(call, "arguments")));
+    if (!is_call) {
+        ls_json_free(call);
+        return false;
+    }
+    c->call = ls_grown(c->call, c->n, sizeof *c->call);
+    c->call[c->n++] = call;
+    return true;
+}
+
+static void free_calls(call_list *c) {
+    for (size_t i = 0; i < c->n; i++) ls_json_free(c->call[i]);
+    free(c->call);
+    *c = (call_list){0};
+}
+
+static call_list find_calls(const ls_reply *r, ls_str text) {
+    const char *at = r->calls && text.n ? memmem(text.p, text.n, call_begin, BEGIN) : NULL, *stop = text.p + text.n;
+    call_list c = {.text = at ? calls_before(text) : text.n};
+    bool good = at != NULL;
+    while (good && at < stop) {
+        const char *close = memmem(at, (size_t)(stop - at), call_end, END);
+        good = (size_t)(stop - at) >= BEGIN && !memcmp(at, call_begin, BEGIN) && close &&
+               add_call(&c, at + BEGIN, (size_t)(close - at) - BEGIN);
+        if (!good) break;
+        for (at = close + END; at < stop && strchr(" \n", *at);) at++;
+    }
+    if (good) return c;
+    free_calls(&c);
+    return (call_list){.text = text.n};
+}
+
 // ---- parts of answers
 
 static const char *finish_name(const ls_reply *r, const ls_answered *a, bool calls) {
@@ -169,10 +230,6 @@ static void put_facts(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
     ls_jw_close(w, '}');
 }
 
-static ls_calls calls_of(const ls_reply *r, ls_str text) {
-    return r->calls ? ls_calls_find(text) : (ls_calls){.text = text.n};
-}
-
 static void put_call_id(ls_jsonw *w, const char *prefix) {
     char id[32];
     snprintf(id, sizeof id, "%s%016llx", prefix, (unsigned long long)ls_seed_draw());
@@ -186,7 +243,7 @@ static void put_arguments(ls_jsonw *w, const ls_json *call) {
 }
 
 // OpenAI's form; in events calls have a number.
-static void put_calls(ls_jsonw *w, const ls_calls *c, bool numbered) {
+static void put_calls(ls_jsonw *w, const call_list *c, bool numbered) {
     ls_jw_field_open(w, "tool_calls", '[');
     for (size_t i = 0; i < c->n; i++) {
         ls_buf arguments = {0};
@@ -226,9 +283,12 @@ static void put_stop(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
 
 // ---- events
 
-static void open_event(const char *name, ls_buf *out) {
+static ls_jsonw open_event(const char *name, ls_buf *out) {
+    ls_jsonw w = {.out = out};
     if (name) ls_buf_fmt(out, "event: %s\n", name);
     ls_buf_str(out, "data: ");
+    ls_jw_open(&w, '{');
+    return w;
 }
 
 static void put_event(ls_buf *out, ls_jsonw *w) {
@@ -238,9 +298,7 @@ static void put_event(ls_buf *out, ls_jsonw *w) {
 
 // Begins one of Anthropic's events. block: its number; -1: it is of no block.
 static ls_jsonw open_typed(const char *type, int block, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    open_event(type, out);
-    ls_jw_open(&w, '{');
+    ls_jsonw w = open_event(type, out);
     ls_jw_field_str(&w, "type", type);
     if (block >= 0) ls_jw_field_int(&w, "index", block);
     return w;
@@ -258,12 +316,10 @@ static void put_head(const ls_reply *r, ls_jsonw *w, bool chunk) {
 }
 
 // One of OpenAI's events. text: NULL: none. first: it says who answers. a: it is the last one.
-static void put_chunk(ls_reply *r, const ls_str *text, bool first, const ls_answered *a, const ls_calls *calls,
+static void put_chunk(ls_reply *r, const ls_str *text, bool first, const ls_answered *a, const call_list *calls,
                       ls_buf *out) {
     const bool chat = r->request->api == LS_API_CHAT;
-    ls_jsonw w = {.out = out};
-    open_event(NULL, out);
-    ls_jw_open(&w, '{');
+    ls_jsonw w = open_event(NULL, out);
     put_head(r, &w, true);
     ls_jw_field_open(&w, "choices", '[');
     ls_jw_open(&w, '{');
@@ -350,7 +406,7 @@ static void put_message_start(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
     put_event(out, &w);
 }
 
-static void put_message_end(ls_reply *r, const ls_answered *a, const ls_calls *calls, ls_buf *out) {
+static void put_message_end(ls_reply *r, const ls_answered *a, const call_list *calls, ls_buf *out) {
     put_block_end(0, out);
     for (size_t i = 0; i < calls->n; i++) put_call_block((int)i + 1, calls->call[i], out);
     ls_jsonw w = open_typed("message_delta", -1, out);
@@ -381,20 +437,18 @@ static void put_text(ls_reply *r, const char *text, size_t end, ls_buf *out) {
 }
 
 void ls_reply_more(ls_reply *r, ls_str text, size_t settled, ls_buf *out) {
-    if (r->calls) settled = ls_calls_before((ls_str){text.p, settled}); // at most as many
+    if (r->calls) settled = calls_before((ls_str){text.p, settled}); // at most as many
     put_text(r, text.p, settled, out);
 }
 
 void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out) {
-    ls_calls calls = calls_of(r, a->text);
+    call_list calls = find_calls(r, a->text);
     put_text(r, a->text.p, calls.text, out);
     if (r->request->api == LS_API_MESSAGES) put_message_end(r, a, &calls, out);
     else {
         put_chunk(r, NULL, false, a, &calls, out);
         if (r->request->usage) {
-            ls_jsonw w = {.out = out};
-            open_event(NULL, out);
-            ls_jw_open(&w, '{');
+            ls_jsonw w = open_event(NULL, out);
             put_head(r, &w, true);
             ls_jw_field_open(&w, "choices", '['), ls_jw_close(&w, ']');
             put_usage(r, &w, a);
@@ -402,12 +456,12 @@ void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out) {
         }
         ls_buf_str(out, "data: [DONE]\n\n");
     }
-    ls_calls_free(&calls);
+    free_calls(&calls);
 }
 
 // ---- whole bodies
 
-static void put_message(const ls_answered *a, ls_jsonw *w, const ls_calls *calls) {
+static void put_message(const ls_answered *a, ls_jsonw *w, const call_list *calls) {
     ls_jw_field_open(w, "content", '[');
     if (calls->text || !calls->n) {
         ls_jw_open(w, '{');
@@ -424,7 +478,7 @@ static void put_message(const ls_answered *a, ls_jsonw *w, const ls_calls *calls
     ls_jw_close(w, ']');
 }
 
-static void put_choice(ls_reply *r, const ls_answered *a, ls_jsonw *w, const ls_calls *calls) {
+static void put_choice(ls_reply *r, const ls_answered *a, ls_jsonw *w, const call_list *calls) {
     ls_jw_field_open(w, "choices", '[');
     ls_jw_open(w, '{');
     ls_jw_field_int(w, "index", 0);
@@ -445,7 +499,7 @@ static void put_choice(ls_reply *r, const ls_answered *a, ls_jsonw *w, const ls_
 
 void ls_reply_whole(ls_reply *r, const ls_answered *a, ls_buf *out) {
     ls_jsonw w = {.out = out};
-    ls_calls calls = calls_of(r, a->text);
+    call_list calls = find_calls(r, a->text);
     begin(r);
     ls_jw_open(&w, '{');
     if (r->request->api == LS_API_MESSAGES) {
@@ -460,7 +514,7 @@ void ls_reply_whole(ls_reply *r, const ls_answered *a, ls_buf *out) {
     put_usage(r, &w, a);
     put_facts(r, &w, a);
     ls_jw_close(&w, '}');
-    ls_calls_free(&calls);
+    free_calls(&calls);
 }
 
 // ---- errors
@@ -475,23 +529,27 @@ static const char *error_type(int status) {
                            : "api_error";
 }
 
+static void put_error(ls_jsonw *w, ls_api api, int status, const char *message) {
+    if (api == LS_API_MESSAGES) ls_jw_field_str(w, "type", "error");
+    ls_jw_field_open(w, "error", '{');
+    ls_jw_field_str(w, "type", error_type(status));
+    ls_jw_field_str(w, "message", message);
+    if (api != LS_API_MESSAGES) {
+        ls_jw_field_str(w, "param", NULL);
+        ls_jw_field_str(w, "code", NULL);
+    }
+    ls_jw_close(w, '}');
+}
+
 void ls_reply_error(ls_api api, int status, const char *message, ls_buf *out) {
     ls_jsonw w = {.out = out};
     ls_jw_open(&w, '{');
-    if (api == LS_API_MESSAGES) ls_jw_field_str(&w, "type", "error");
-    ls_jw_field_open(&w, "error", '{');
-    ls_jw_field_str(&w, "type", error_type(status));
-    ls_jw_field_str(&w, "message", message);
-    if (api != LS_API_MESSAGES) {
-        ls_jw_field_str(&w, "param", NULL);
-        ls_jw_field_str(&w, "code", NULL);
-    }
-    ls_jw_close(&w, '}');
+    put_error(&w, api, status, message);
     ls_jw_close(&w, '}');
 }
 
 void ls_reply_error_event(ls_api api, int status, const char *message, ls_buf *out) {
-    open_event(api == LS_API_MESSAGES ? "error" : NULL, out);
-    ls_reply_error(api, status, message, out);
-    ls_buf_str(out, "\n\n");
+    ls_jsonw w = open_event(api == LS_API_MESSAGES ? "error" : NULL, out);
+    put_error(&w, api, status, message);
+    put_event(out, &w);
 }

@@ -48,13 +48,3 @@ void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out);
 void ls_reply_whole(ls_reply *r, const ls_answered *a, ls_buf *out);
 void ls_reply_error(ls_api api, int status, const char *message, ls_buf *out);
 void ls_reply_error_event(ls_api api, int status, const char *message, ls_buf *out); // after events have begun
-
-// Calls of tools within an answer: <tool_call>{"name": ..., "arguments": {...}}</tool_call>, with nothing behind them.
-typedef struct {
-    size_t text; // bytes of the answer before them, without blanks at the end
-    ls_json **call;
-    size_t n; // 0: there are none, or not all are well-formed
-} ls_calls;
-ls_calls ls_calls_find(ls_str text);
-void ls_calls_free(ls_calls *c);
-size_t ls_calls_before(ls_str text); // bytes that cannot belong to calls: the rest may

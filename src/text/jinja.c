@@ -336,6 +336,7 @@ static void run_one(jvm *m, const jnode *n) {
     switch (n->kind) {
     case J_TEXT: j_add(m, m->out, n->name); break;
     case J_PRINT:
+        if (n->b) m->body = written(m, n->b);
         v = eval(m, n->a);
         j_print(m, m->out, &v);
         break;
@@ -345,11 +346,6 @@ static void run_one(jvm *m, const jnode *n) {
         break;
     case J_FOR: run_for(m, n); break;
     case J_SET: run_set(m, n); break;
-    case J_FILTERED:
-        m->body = written(m, n->b);
-        v = eval(m, n->a);
-        j_print(m, m->out, &v);
-        break;
     case J_MACRO: set(m, n->name, macro(m, n)); break;
     case J_CALLING: {
         const jvalue caller = macro(m, n);

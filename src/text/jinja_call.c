@@ -112,7 +112,11 @@ DEFINE(f_indent) {
 }
 static jvalue pairs(jvm *m, const jdict *d, jkind kind) {
     jvalue v = j_list(m, kind, d->n);
-    for (size_t i = 0; i < d->n; i++) v.list->items[i] = j_pair(m, d->keys[i], d->values[i]);
+    for (size_t i = 0; i < d->n; i++) {
+        const jvalue two = v.list->items[i] = j_list(m, J_TUPLE, 2);
+        two.list->items[0] = d->keys[i];
+        two.list->items[1] = d->values[i];
+    }
     return v;
 }
 DEFINE(f_items) {
@@ -540,11 +544,9 @@ DEFINE(s_join) {
 }
 DEFINE(s_find) { // how 0: it must be there
     const jstr s = of->s, what = argument(m, a, 0, NULL);
-    size_t at = j_find(m, s, what), more;
+    const size_t at = j_find(m, s, what, how == RIGHT);
     if (at == SIZE_MAX && !how) j_fail(m, LS_E_USAGE, "substring not found");
     if (at == SIZE_MAX) return j_int(-1);
-    while (how == RIGHT && at < s.n && (more = j_find(m, j_part(s, at + 1, SIZE_MAX), what)) != SIZE_MAX)
-        at += 1 + more;
     const jvalue before = j_string(j_part(s, 0, at));
     return j_int((int64_t)j_length(m, &before));
 }

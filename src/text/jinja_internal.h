@@ -79,14 +79,13 @@ struct jfunction {
 typedef enum {
     // statements
     J_TEXT,
-    J_PRINT,    // a
-    J_IF,       // a, then b, else c
-    J_FOR,      // names in a if d: b, else c
-    J_SET,      // names (a namespace: names[0].names[1]) = a; b: a block, which a filters
-    J_FILTERED, // a filters b
-    J_MACRO,    // name(names = items): b
-    J_CALLING,  // a call, whose caller(names = items) is b
-    J_WITH,     // names = items: b, in a scope of its own
+    J_PRINT,   // a; b: a block, which a filters
+    J_IF,      // a, then b, else c
+    J_FOR,     // names in a if d: b, else c
+    J_SET,     // names (a namespace: names[0].names[1]) = a; b: a block, which a filters
+    J_MACRO,   // name(names = items): b
+    J_CALLING, // a call, whose caller(names = items) is b
+    J_WITH,    // names = items: b, in a scope of its own
     J_BREAK,
     J_CONTINUE,
     // expressions
@@ -218,7 +217,6 @@ static inline jvalue j_undefined(jstr name) {
 }
 jstr j_copied(jvm *m, const char *p, size_t n, bool marked);
 jvalue j_list(jvm *m, jkind kind, size_t n); // with room for n items
-jvalue j_pair(jvm *m, jvalue a, jvalue b);   // a tuple
 jvalue j_dict(jvm *m, jkind kind);
 void j_put(jvm *m, jdict *d, jvalue key, jvalue v);
 const jvalue *j_get(jvm *m, const jdict *d, const jvalue *key); // NULL: no such key
@@ -248,7 +246,7 @@ jvalue j_made(jvm *m, const jtext *t);
 jstr j_text_of(jvm *m, const jvalue *v); // str()
 jstr j_part(jstr s, size_t from, size_t n);
 size_t j_char(jstr s, uint32_t *cp);                               // bytes of the first character; s is not empty
-size_t j_find(jvm *m, jstr s, jstr what);                          // SIZE_MAX: it is not there
+size_t j_find(jvm *m, jstr s, jstr what, bool last);               // SIZE_MAX: it is not there
 jstr j_stripped(jstr s, const jstr *chars, bool left, bool right); // chars NULL: white space
 jvalue j_replaced(jvm *m, jstr s, jstr from, jstr to, int64_t most);
 jvalue j_split(jvm *m, jstr s, const jstr *by, int64_t most, bool from_right);

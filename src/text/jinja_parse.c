@@ -182,9 +182,8 @@ static bool another(parser *r, const char *close, int n) {
 }
 
 // The items up to `close`, as a list or a tuple has them.
-static jnode *items(parser *r, jnode *n, const char *close) {
+static void items(parser *r, jnode *n, const char *close) {
     while (another(r, close, n->n)) push(r, n, expression(r));
-    return n;
 }
 
 static void arguments(parser *r, jnode *n) {
@@ -203,23 +202,21 @@ static void arguments(parser *r, jnode *n) {
 static jnode *primary(parser *r) {
     skip_space(r);
     if (r->p >= r->end) FAIL(r, "the template ends within a tag");
-    jnode *n;
-    if (*r->p == '"' || *r->p == '\'') {
-        n = new_node(r, J_CONST);
-        n->value = j_string(quoted(r));
-    } else if (isdigit((unsigned char)*r->p)) {
-        n = new_node(r, J_CONST);
-        n->value = number(r);
-    } else if (take(r, "(")) {
-        n = new_node(r, J_MAKE_TUPLE);
+    jnode *n = new_node(r, J_CONST);
+    if (*r->p == '"' || *r->p == '\'') n->value = j_string(quoted(r));
+    else if (isdigit((unsigned char)*r->p)) n->value = number(r);
+    else if (take(r, "(")) {
+        n->kind = J_MAKE_TUPLE;
         if (take(r, ")")) return n;
         jnode *first = expression(r);
         if (take(r, ")")) return first;
         push(r, n, first);
         items(r, n, ")");
-    } else if (take(r, "[")) n = items(r, new_node(r, J_MAKE_LIST), "]");
-    else if (take(r, "{")) {
-        n = new_node(r, J_MAKE_DICT);
+    } else if (take(r, "[")) {
+        n->kind = J_MAKE_LIST;
+        items(r, n, "]");
+    } else if (take(r, "{")) {
+        n->kind = J_MAKE_DICT;
         while (another(r, "}", n->n)) {
             push(r, n, expression(r));
             expect(r, ":");
@@ -227,12 +224,10 @@ static jnode *primary(parser *r) {
         }
     } else {
         if (!peek_name(r).n) FAIL(r, "'%c' is not expected", *r->p);
-        n = new_node(r, J_NAME);
-        n->name = take_name(r);
-        const jstr s = n->name;
-        const bool yes = j_is(s, "true") || j_is(s, "True"), no = j_is(s, "false") || j_is(s, "False");
-        if (yes || no) n->kind = J_CONST, n->value = j_bool(yes);
-        if (j_is(s, "none") || j_is(s, "None")) n->kind = J_CONST, n->value = j_none();
+        const jstr s = n->name = take_name(r);
+        const int word = ls_str_among((ls_str){s.p, s.n}, "true True false False none None");
+        if (word < 0) n->kind = J_NAME;
+        else n->value = word < 4 ? j_bool(word < 2) : j_none();
         if (r->macro && j_is(s, "varargs")) r->macro->rest = true;
         if (r->macro && j_is(s, "kwargs")) r->macro->named_rest = true;
     }
@@ -257,30 +252,29 @@ static jnode *subscript(parser *r, jnode *of) {
     return n;
 }
 
+static jnode *attribute(parser *r, jnode *of) { // behind a dot
+    skip_space(r);
+    const bool digit = r->p < r->end && isdigit((unsigned char)*r->p);
+    jnode *n = new_node(r, digit ? J_ELEMENT : J_ATTRIBUTE);
+    n->a = of;
+    if (digit) n->b = primary(r);
+    else n->name = take_name(r);
+    return n;
+}
+
+static jnode *call(parser *r, jnode *of) {
+    jnode *n = new_node(r, J_CALL);
+    n->a = of;
+    arguments(r, n);
+    return n;
+}
+
 static jnode *postfix(parser *r, jnode *n) {
-    for (;;) {
-        jnode *of = n;
-        if (peek(r, ".") || peek(r, "[")) {
-            if (take(r, "[")) {
-                n = subscript(r, of);
-                continue;
-            }
-            take(r, ".");
-            skip_space(r);
-            if (r->p < r->end && isdigit((unsigned char)*r->p)) {
-                n = new_node(r, J_ELEMENT);
-                n->b = new_node(r, J_CONST);
-                n->b->value = number(r);
-            } else {
-                n = new_node(r, J_ATTRIBUTE);
-                n->name = take_name(r);
-            }
-        } else if (take(r, "(")) {
-            n = new_node(r, J_CALL);
-            arguments(r, n);
-        } else return n;
-        n->a = of;
-    }
+    for (;;)
+        if (take(r, "[")) n = subscript(r, n);
+        else if (take(r, ".")) n = attribute(r, n);
+        else if (take(r, "(")) n = call(r, n);
+        else return n;
 }
 
 static jstr dotted(parser *r) {
@@ -301,8 +295,7 @@ static jnode *test(parser *r, jnode *of) {
     if (take(r, "(")) arguments(r, n);
     else {
         const jstr next = peek_name(r);
-        const bool ends = j_is(next, "else") || j_is(next, "or") || j_is(next, "and") || j_is(next, "is") ||
-                          j_is(next, "if") || j_is(next, "in") || j_is(next, "not");
+        const bool ends = ls_str_among((ls_str){next.p, next.n}, "else or and is if in not") >= 0;
         skip_space(r);
         if ((next.n && !ends) ||
             (!next.n && r->p < r->end && *r->p && (isdigit((unsigned char)*r->p) || strchr("\"'([{", *r->p)))) {
@@ -327,12 +320,8 @@ static jnode *with_filters(parser *r, jnode *n) {
     for (;;)
         if (take(r, "|")) n = one_filter(r, n);
         else if (take_word(r, "is")) n = test(r, n);
-        else if (take(r, "(")) {
-            jnode *call = new_node(r, J_CALL);
-            call->a = n;
-            arguments(r, call);
-            n = call;
-        } else return n;
+        else if (take(r, "(")) n = call(r, n);
+        else return n;
 }
 
 static jnode *unary(parser *r, bool filters) {
@@ -604,7 +593,7 @@ static jnode *statement(parser *r, jstr tag) {
         n = new_node(r, J_WITH);
         n->b = block(r, "endgeneration");
     } else if (j_is(tag, "filter")) {
-        n = new_node(r, J_FILTERED);
+        n = new_node(r, J_PRINT);
         n->a = with_filters(r, one_filter(r, new_node(r, J_BODY)));
         n->b = block(r, "endfilter");
     } else if (j_is(tag, "with")) {

@@ -74,11 +74,15 @@ size_t j_char(jstr s, uint32_t *cp) {
     return n > 0 ? (size_t)n : 1;
 }
 
-size_t j_find(jvm *m, jstr s, jstr what) {
+size_t j_find(jvm *m, jstr s, jstr what, bool last) {
     j_spend(m, s.n / 16);
-    if (!what.n) return 0;
-    const char *at = s.n ? memmem(s.p, s.n, what.p, what.n) : NULL;
-    return at ? (size_t)(at - s.p) : SIZE_MAX;
+    if (last) {
+        size_t at = s.n >= what.n ? s.n - what.n + 1 : 0;
+        while (at-- > 0 && what.n && memcmp(s.p + at, what.p, what.n)) continue;
+        return at; // SIZE_MAX: it went past the beginning
+    }
+    const char *at = what.n && s.n ? memmem(s.p, s.n, what.p, what.n) : NULL;
+    return !what.n ? 0 : at ? (size_t)(at - s.p) : SIZE_MAX;
 }
 
 // ---- str() and repr()
@@ -214,7 +218,7 @@ jvalue j_replaced(jvm *m, jstr s, jstr from, jstr to, int64_t most) {
             s = j_part(s, n, SIZE_MAX);
             continue;
         }
-        const size_t at = j_find(m, s, from);
+        const size_t at = j_find(m, s, from, false);
         if (at == SIZE_MAX) break;
         j_add(m, &t, j_part(s, 0, at));
         j_add(m, &t, to);
@@ -238,19 +242,12 @@ static void turn_around(jlist *l) {
     }
 }
 
-static size_t find_last(jvm *m, jstr s, jstr what) {
-    j_spend(m, s.n / 16);
-    for (size_t at = s.n >= what.n ? s.n - what.n + 1 : 0; at-- > 0;)
-        if (!memcmp(s.p + at, what.p, what.n)) return at;
-    return SIZE_MAX;
-}
-
 // by NULL: at white space, and no empty parts.
 jvalue j_split(jvm *m, jstr s, const jstr *by, int64_t most, bool from_right) {
     jvalue out = j_list(m, J_LIST, 0);
     if (by && !by->n) j_fail(m, LS_E_USAGE, "empty separator");
     for (int64_t i = 0; by && (most < 0 || i < most); i++) {
-        const size_t at = from_right ? find_last(m, s, *by) : j_find(m, s, *by);
+        const size_t at = j_find(m, s, *by, from_right);
         if (at == SIZE_MAX) break;
         append(m, &out, from_right ? j_part(s, at + by->n, SIZE_MAX) : j_part(s, 0, at));
         s = from_right ? j_part(s, 0, at) : j_part(s, at + by->n, SIZE_MAX);

@@ -13,13 +13,6 @@ jvalue j_list(jvm *m, jkind kind, size_t n) {
     return v;
 }
 
-jvalue j_pair(jvm *m, jvalue a, jvalue b) {
-    jvalue v = j_list(m, J_TUPLE, 2);
-    v.list->items[0] = a;
-    v.list->items[1] = b;
-    return v;
-}
-
 jvalue j_dict(jvm *m, jkind kind) {
     return (jvalue){.kind = kind, .dict = j_alloc(m, sizeof(jdict))};
 }
@@ -175,7 +168,7 @@ static bool contains(jvm *m, const jvalue *in, const jvalue *what) {
     if (in->kind == J_STRING) {
         if (what->kind != J_STRING)
             j_fail(m, LS_E_USAGE, "'in <string>' requires string as left operand, not %s", j_type(what));
-        return j_find(m, in->s, what->s) != SIZE_MAX;
+        return j_find(m, in->s, what->s, false) != SIZE_MAX;
     }
     if (in->kind == J_DICT) return j_get(m, in->dict, what) != NULL;
     const jlist all = j_items(m, in);

@@ -488,16 +488,6 @@ static ls_code parse(const ls_trace_reader *r, ls_json **doc, ls_err *err) {
     return ls_err_suffix(err, "a trace is expected ('logitspec generate --trace FILE' writes one)");
 }
 
-static ls_code read_about(ls_trace_reader *r, ls_err *err) {
-    ls_json *doc;
-    reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
-    const ls_code code = parse(r, &doc, err);
-    if (code) return code;
-    read_request(&g, doc, &r->request);
-    ls_json_free(doc);
-    return g.code;
-}
-
 // The kind of the line; without its fields, but for those of a request. An incomplete last line is none.
 static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err) {
     static const char begin[] = "{\"type\":\"";
@@ -508,11 +498,10 @@ static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err
     const char *end = NULL;
     if (line->whole && line->n > SKIP && !memcmp(line->p, begin, SKIP)) // as this program writes it
         end = memchr(line->p + SKIP, '"', line->n - SKIP);
-    if (end) {
-        *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP);
-        return *kind == LS_TRACE_REQUEST ? read_about(r, err) : LS_OK;
-    }
+    if (end) *kind = kind_named(line->p + SKIP, (size_t)(end - line->p) - SKIP);
+    if (end && *kind != LS_TRACE_REQUEST) return LS_OK;
     ls_json *doc;
+    reading g = {.r = r, .err = err, .h = &r->header, .s = r->step};
     const ls_code code = parse(r, &doc, err);
     if (code && !line->whole) {
         r->torn = true;
@@ -522,8 +511,9 @@ static ls_code kind_of_line(ls_trace_reader *r, ls_trace_line *kind, ls_err *err
     if (code) return code;
     const char *type = ls_json_str(ls_json_get(doc, "type"), NULL);
     *kind = type ? kind_named(type, strlen(type)) : LS_TRACE_OTHER;
+    if (*kind == LS_TRACE_REQUEST) read_request(&g, doc, &r->request);
     ls_json_free(doc);
-    return *kind == LS_TRACE_REQUEST ? read_about(r, err) : LS_OK;
+    return g.code;
 }
 
 // Of what a server tells watchers, the lines come request by request.

@@ -38,24 +38,16 @@ static int is_recording(const struct dirent *e) {
 static void prune(const ls_records *r) {
     struct dirent **found;
     const int n = scandir(r->folder, &found, is_recording, alphasort);
-    uint64_t bytes = 0, *size = ls_calloc(n > 0 ? (size_t)n : 1, sizeof *size);
-    for (int i = 0; i < n; i++) {
+    uint64_t bytes = 0; // from the newest on
+    for (int i = n - 1; i >= 0; i--) {
         struct stat st;
         char *path = ls_format("%s/%s", r->folder, found[i]->d_name);
-        if (!stat(path, &st)) bytes += size[i] = (uint64_t)st.st_size;
+        if (!stat(path, &st)) bytes += (uint64_t)st.st_size;
+        if (n - i >= r->max_files || bytes > r->max_bytes) unlink(path);
         free(path);
-    }
-    for (int i = 0; i < n; i++) {
-        if (n - i >= r->max_files || bytes > r->max_bytes) {
-            char *path = ls_format("%s/%s", r->folder, found[i]->d_name);
-            unlink(path);
-            bytes -= size[i];
-            free(path);
-        }
         free(found[i]);
     }
     if (n >= 0) free(found);
-    free(size);
 }
 
 ls_code ls_records_open(const ls_records *r, ls_trace **out, ls_err *err) {

@@ -82,15 +82,15 @@ static size_t place_of(const char *name) {
     return name ? N_STANDARD + 1 : N_STANDARD; // additional_special_tokens, then any other
 }
 
-static int by_place(const void *a, const void *b) {
-    const size_t x = ((const ls_named_token *)a)->place, y = ((const ls_named_token *)b)->place;
-    return (x > y) - (x < y);
-}
-
 // Puts the names into that order; the maps are not needed any more.
 static void sort_names(ls_tokenizer_config *c) {
-    for (size_t i = 0; i < c->n_named; i++) c->named[i].place = place_of(c->named[i].name) * c->n_named + i;
-    if (c->n_named) qsort(c->named, c->n_named, sizeof *c->named, by_place);
+    ls_named_token *sorted = ls_calloc(c->n_named, sizeof *sorted);
+    size_t n = 0;
+    for (size_t place = 0; place <= N_STANDARD + 1; place++)
+        for (size_t i = 0; i < c->n_named; i++)
+            if (place_of(c->named[i].name) == place) sorted[n++] = c->named[i];
+    free(c->named);
+    c->named = sorted;
 }
 
 // For transformers 5 every key that ends in _token is a name; where a file has the additional_special_tokens of

@@ -12,7 +12,6 @@ typedef struct {
     bool flagged;   // the file states the flags
     bool guessed;   // the usual name of a class that no file states
     bool absent;    // guessed, and the tokenizer has no such token
-    size_t place;   // in transformers' order
 } ls_named_token;
 
 typedef struct {

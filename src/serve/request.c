@@ -8,7 +8,7 @@
 typedef enum { READ, TAKEN, NIL, NO, YES, ZERO, ONE, EMPTY } kind;
 
 static const struct {
-    const char *name, *apis;
+    const char *names, *apis;
     kind kind;
 } fields[] = {
 #define FIELD(...) {__VA_ARGS__},
@@ -35,7 +35,8 @@ static ls_code check_field(ls_api api, const char *key, const ls_json *v, ls_err
     static const char *const needed[] = {
         [NIL] = "null", [NO] = "false", [YES] = "true", [ZERO] = "0", [ONE] = "1", [EMPTY] = "empty"};
     for (int i = 0; i < FIELDS; i++) {
-        if (strcmp(fields[i].name, key) || !strchr(fields[i].apis, "CTMKD"[api])) continue;
+        if (ls_str_among((ls_str){key, strlen(key)}, fields[i].names) < 0 || !strchr(fields[i].apis, "CTMKD"[api]))
+            continue;
         if (!ls_json_is_null(v) && !changes_nothing(fields[i].kind, v))
             return ls_fail(err, LS_E_USAGE, "%s is not supported: it must be %s or absent", key,
                            needed[fields[i].kind]);

@@ -65,7 +65,7 @@ static const ls_node *node_told(ls_trace_writer *t, const ls_step *s, int i) {
 #define WRITE_HASH(name, v) char hash[20]; snprintf(hash, sizeof hash, "%016" PRIx64, v); WRITE_TEXT(name, hash)
 #define WRITE_NAME(name, v, name_of, ...) WRITE_TEXT(name, name_of(v))
 #define WRITE_REASON(name, v, ...) if (v) WRITE_NAME(name, v, __VA_ARGS__)
-#define WRITE_LEVEL WRITE_NAME
+#define WRITE_LEVEL(name, v, name_of, ...) WRITE_TEXT(name, name_of(t->level))
 #define WRITE_BOOL(name, v) ls_jw_field_bool(w, name, v)
 #define WRITE_INT(name, v, ...) ls_jw_field_int(w, name, (int64_t)(v))
 #define WRITE_VERSION WRITE_INT
@@ -122,9 +122,7 @@ static void begin_line(ls_trace_writer *t) {
 #define PUT_LINE(kind, o) (begin_line(t), write_##kind(t, o), ls_buf_char(&t->line, '\n'))
 
 void ls_trace_write_header(ls_trace_writer *t, const ls_trace_header *h) {
-    ls_trace_header told = *h;
-    told.level = t->level;
-    PUT_LINE(header, &told);
+    PUT_LINE(header, h);
 }
 
 // Takes the ids.

@@ -274,7 +274,7 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
     }
     if (w->watched) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->watched);
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
-    if (!code) code = ls_sessions_take(&a->sessions, w->x->key, &w->prompt, &w->setup.decode, &w->kept, err);
+    if (!code) code = ls_sessions_take(&a->sessions, w->x->facts.key, &w->prompt, &w->setup.decode, &w->kept, err);
     if (code) return code;
     w->run.session = w->kept->session;
     snprintf(w->run.history, sizeof w->run.history, w->kept->history ? "%016" PRIx64 : "fresh", w->kept->history);
@@ -310,7 +310,7 @@ static void say_answer(ls_answering *w) {
                               .prefill_ms = w->run.other.prefill_ms,
                               .queued_ms = w->x->facts.queued_ms,
                               .method = o->method,
-                              .promise = ls_guarantee_name(guarantee),
+                              .guarantee = ls_guarantee_name(guarantee),
                               .exact = w->a->o->model->engine->exact && guarantee == LS_SAME_TEXT};
     ls_buf out = {0};
     (w->x->request.stream ? ls_reply_last : ls_reply_whole)(&w->reply, &done, &out);

@@ -68,7 +68,7 @@ int ls_queue_put(ls_queue *q, ls_exchange *x, int *retry_s) {
         q->end = &x->next;
         q->n++;
         q->sending++;
-        q->metrics.waiting = q->n;
+        q->metrics.requests[x->request.api]++;
         if (!is_quick(x)) {
             x->facts.id = ++q->arrivals;
             ls_feed_set(q->feed, &x->facts);
@@ -102,7 +102,6 @@ static ls_exchange *take_out(ls_queue *q, ls_exchange **at) {
     if (!x->next) q->end = at;
     x->next = NULL;
     q->n--;
-    q->metrics.waiting = q->n;
     return x;
 }
 

@@ -11,7 +11,6 @@ typedef struct ls_exchange ls_exchange;
 struct ls_exchange {
     ls_exchange *next; // in the queue
     ls_request request;
-    int key;                       // the client's, see ls_keys_find
     int fd;                        // of its connection
     ls_request_facts facts;        // what watchers know; of the decoder once it is queued
     uint64_t arrived_ns, spoke_ns; // spoke: when the last event was written
@@ -34,11 +33,9 @@ typedef struct {
     uint64_t requests[LS_APIS], refused, ended[LS_ENDED_KINDS];
     uint64_t prompt_tokens, kept_tokens;
     double prefill_s, queued_s;
-    int waiting, running, connections, sessions;
+    int running, connections, sessions;
     ls_stats steps; // of all answers
 } ls_metrics;
-
-void ls_metrics_write(const ls_metrics *m, ls_buf *out);
 
 // The requests that wait, and what both threads share.
 typedef struct {
@@ -62,6 +59,7 @@ typedef struct {
 ls_code ls_queue_open(ls_queue *q, ls_err *err);
 void ls_queue_close(ls_queue *q);                   // no exchange is left
 void ls_queue_count(ls_queue *q, uint64_t *metric); // one more; any thread
+void ls_metrics_write(ls_queue *q, ls_buf *out);    // any thread
 
 // ---- by the thread of the connections
 

@@ -101,9 +101,7 @@ static void write_models(ls_http *h, ls_buf *out) {
 }
 
 static void write_metrics(ls_http *h, ls_buf *out) {
-    pthread_mutex_lock(&h->queue->lock);
-    ls_metrics_write(&h->queue->metrics, out);
-    pthread_mutex_unlock(&h->queue->lock);
+    ls_metrics_write(h->queue, out);
 }
 
 static const char json[] = "application/json", prometheus[] = "text/plain; version=0.0.4; charset=utf-8";
@@ -368,19 +366,13 @@ static void queue(call *c) {
         ls_request_read(&x->request, (ls_api)c->route->api, (ls_str){c->body.p, c->body.n}, &h->defaults, &err);
     forget_body(c);
     if (code) refuse(c, code == LS_E_UNSUPPORTED ? 404 : 400, err.msg);
-    x->key = c->key;
     x->connection = c->connection;
     if (c->peer) x->fd = c->peer->fd;
     describe(&x->facts, c, header(c, "User-Agent"));
     const int status = code ? 0 : ls_queue_put(h->queue, x, &c->retry_s);
     if (status) refuse(c, status, status == 429 ? "too many requests are waiting" : "the server is being stopped");
-    if (c->status) {
-        x->connection = NULL;
-        ls_exchange_drop(h->queue, x);
-        return;
-    }
-    c->x = x;
-    ls_queue_count(h->queue, &h->queue->metrics.requests[c->route->api]);
+    if (c->status) ls_exchange_drop(h->queue, x);
+    else c->x = x;
 }
 
 static enum MHD_Result send_preflight(const call *c) {

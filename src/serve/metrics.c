@@ -20,10 +20,12 @@ static void seconds(ls_buf *out, const char *phase, double s) {
     ls_buf_fmt(out, "logitspec_seconds_total{phase=\"%s\"} %.6f\n", phase, s);
 }
 
-void ls_metrics_write(const ls_metrics *m, ls_buf *out) {
+void ls_metrics_write(ls_queue *q, ls_buf *out) {
     static const char *const apis[] = {"chat", "completions", "messages", "tokenize", "detokenize"};
     static const char *const ended[] = {"whole", "client_left", "deadline", "error"};
+    const ls_metrics *m = &q->metrics;
     const ls_stats *s = &m->steps;
+    pthread_mutex_lock(&q->lock);
     head(out, "requests_total", "counter", "requests that were queued, by API");
     for (int i = 0; i < LS_APIS; i++)
         ls_buf_fmt(out, "logitspec_requests_total{api=\"%s\"} %" PRIu64 "\n", apis[i], m->requests[i]);
@@ -31,7 +33,7 @@ void ls_metrics_write(const ls_metrics *m, ls_buf *out) {
     head(out, "answers_total", "counter", "queued requests by how they ended");
     for (int i = 0; i < LS_ENDED_KINDS; i++)
         ls_buf_fmt(out, "logitspec_answers_total{end=\"%s\"} %" PRIu64 "\n", ended[i], m->ended[i]);
-    gauge(out, "requests_waiting", "requests in the queue", m->waiting);
+    gauge(out, "requests_waiting", "requests in the queue", q->n);
     gauge(out, "requests_running", "requests being answered", m->running);
     gauge(out, "connections", "open connections", m->connections);
     gauge(out, "kv_caches", "kept KV caches", m->sessions);
@@ -62,4 +64,5 @@ void ls_metrics_write(const ls_metrics *m, ls_buf *out) {
     seconds(out, "forward", s->forward_us / 1e6);
     seconds(out, "verify", s->verify_us / 1e6);
     seconds(out, "commit", s->commit_us / 1e6);
+    pthread_mutex_unlock(&q->lock);
 }

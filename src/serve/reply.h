@@ -34,7 +34,7 @@ typedef struct {
     ls_finish finish;
     const ls_stats *stats;
     double prefill_ms, queued_ms;
-    const char *method, *promise;
+    const char *method, *guarantee;
     bool exact;
 } ls_answered;
 

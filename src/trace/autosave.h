@@ -12,7 +12,7 @@ enum { LS_AUTOSAVE_FILES = 8, LS_AUTOSAVE_DAYS = 30, LS_AUTOSAVE_BYTES = 64 << 2
 // state folder cannot be made or written; err has the folder and the reason.
 char *ls_autosave_path(ls_err *err);
 // The files whose process has ended, the newest first, ending with NULL; array and strings are owned by the caller.
-// Deletes files above the limits of age, number and size.
+// Deletes files above the limits of age and number.
 char **ls_autosave_left(void);
 void ls_autosave_free(char **left);
 bool ls_autosave_is_left(const char *path); // whether it is one of these files

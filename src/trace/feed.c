@@ -196,11 +196,11 @@ static size_t some_lines(const char *p, size_t n, size_t most) {
     return end ? (size_t)(end - p) + 1 : n;
 }
 
-static void give_lines(const request *q, struct ls_feed_place *p, ls_buf *lines, size_t most) {
-    if (!q->lines.p || p->sent >= q->lines.n) return;
-    const size_t n = some_lines(q->lines.p + p->sent, q->lines.n - p->sent, most);
-    ls_buf_add(lines, q->lines.p + p->sent, n);
-    p->sent += n;
+static void give_lines(const request *q, size_t *at, ls_buf *lines, size_t most) {
+    if (!q->lines.p || *at >= q->lines.n) return;
+    const size_t n = some_lines(q->lines.p + *at, q->lines.n - *at, most);
+    ls_buf_add(lines, q->lines.p + *at, n);
+    *at += n;
 }
 
 // Makes the places those of the requests, one for each. False: a request was forgotten, which *gone names.
@@ -244,7 +244,7 @@ bool ls_feed_next(ls_feed *f, ls_feed_reader *r, ls_request_facts *facts, ls_buf
         const request *q = f->requests[i];
         *facts = q->facts;
         r->places[i].version = q->version;
-        if (lines && (!news || !has_ended(q) || !q->facts.id)) give_lines(q, &r->places[i], lines, most);
+        if (lines && (!news || !has_ended(q) || !q->facts.id)) give_lines(q, &r->places[i].sent, lines, most);
     }
     pthread_mutex_unlock(&f->lock);
     return found;
@@ -253,9 +253,7 @@ bool ls_feed_next(ls_feed *f, ls_feed_reader *r, ls_request_facts *facts, ls_buf
 bool ls_feed_lines(ls_feed *f, int32_t id, size_t *at, ls_buf *out, size_t most) {
     pthread_mutex_lock(&f->lock);
     const request *q = find(f, id);
-    struct ls_feed_place p = {.sent = *at};
-    if (q) give_lines(q, &p, out, most);
-    *at = p.sent;
+    if (q) give_lines(q, at, out, most);
     pthread_mutex_unlock(&f->lock);
     return q != NULL;
 }

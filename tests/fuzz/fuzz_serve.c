@@ -61,7 +61,7 @@ static void check_reply(const ls_request *r, ls_str text) {
                            .finish = text.n % 2 ? LS_FINISH_STOP : LS_FINISH_EOS,
                            .stats = &none,
                            .method = "plain",
-                           .promise = "text",
+                           .guarantee = "text",
                            .exact = true};
     ls_reply w = {.request = r, .vocab = vocab, .model = "script", .calls = true}, e = w;
     ls_reply_whole(&w, &a, &whole);

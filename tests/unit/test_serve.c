@@ -105,7 +105,7 @@ static ls_exchange *request(const server *s, int key, const char *body) {
     ls_err err = {0};
     if (ls_request_read(&x->request, LS_API_COMPLETIONS, (ls_str){body, strlen(body)}, &defaults, &err))
         fail_msg("%s", err.msg);
-    x->key = key;
+    x->facts.key = key;
     x->connection = x;
     return x;
 }
@@ -341,7 +341,7 @@ static void the_stop_text_is_named(void **state) {
                                .finish = LS_FINISH_STOP,
                                .stats = &(ls_stats){0},
                                .method = "plain",
-                               .promise = "text"};
+                               .guarantee = "text"};
         ls_reply reply = {.request = &r, .vocab = model.vocab, .model = "script"};
         ls_buf out = {0};
         ls_json *body;

@@ -177,7 +177,7 @@ static call_list find_calls(const ls_reply *r, ls_str text) {
 
 // ---- parts of answers
 
-static const char *finish_name(const ls_reply *r, const ls_answered *a, bool calls) {
+static const char *finish_name(const ls_reply *r, const ls_outcome *a, bool calls) {
     const bool messages = r->request->api == LS_API_MESSAGES,
                cut = a->finish == LS_FINISH_LENGTH || a->finish == LS_FINISH_CONTEXT;
     if (calls) return messages ? "tool_use" : "tool_calls";
@@ -185,7 +185,7 @@ static const char *finish_name(const ls_reply *r, const ls_answered *a, bool cal
     return !messages ? "stop" : a->finish == LS_FINISH_STOP ? "stop_sequence" : "end_turn";
 }
 
-static void put_usage(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
+static void put_usage(const ls_reply *r, ls_jsonw *w, const ls_outcome *a) {
     const int64_t read = (int64_t)a->prompt->n, written = (int64_t)a->output->n;
     ls_jw_field_open(w, "usage", '{');
     if (r->request->api == LS_API_MESSAGES) {
@@ -204,7 +204,7 @@ static void put_usage(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
 }
 
 // What the answer cost and gained; names as in `generate --json`.
-static void put_facts(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
+static void put_facts(const ls_reply *r, ls_jsonw *w, const ls_outcome *a) {
     ls_jw_field_open(w, "logitspec", '{');
     ls_jw_field_str(w, "method", a->method);
     ls_jw_field_bool(w, "exact", a->exact);
@@ -264,7 +264,7 @@ static void put_calls(ls_jsonw *w, const call_list *c, bool numbered) {
 
 // The text behind a stop text is not in the answer: which one ended it is found in the tokens, of which those that are
 // no text of the answer are left out; a special one at the end may belong to the stop text.
-static void put_stop(const ls_reply *r, ls_jsonw *w, const ls_answered *a) {
+static void put_stop(const ls_reply *r, ls_jsonw *w, const ls_outcome *a) {
     const char *found = NULL;
     ls_buf all = {0};
     ls_channels channels = {0};
@@ -316,7 +316,7 @@ static void put_head(const ls_reply *r, ls_jsonw *w, bool chunk) {
 }
 
 // One of OpenAI's events. text: NULL: none. first: it says who answers. a: it is the last one.
-static void put_chunk(ls_reply *r, const ls_str *text, bool first, const ls_answered *a, const call_list *calls,
+static void put_chunk(ls_reply *r, const ls_str *text, bool first, const ls_outcome *a, const call_list *calls,
                       ls_buf *out) {
     const bool chat = r->request->api == LS_API_CHAT;
     ls_jsonw w = open_event(NULL, out);
@@ -406,7 +406,7 @@ static void put_message_start(ls_reply *r, size_t prompt_tokens, ls_buf *out) {
     put_event(out, &w);
 }
 
-static void put_message_end(ls_reply *r, const ls_answered *a, const call_list *calls, ls_buf *out) {
+static void put_message_end(ls_reply *r, const ls_outcome *a, const call_list *calls, ls_buf *out) {
     put_block_end(0, out);
     for (size_t i = 0; i < calls->n; i++) put_call_block((int)i + 1, calls->call[i], out);
     ls_jsonw w = open_typed("message_delta", -1, out);
@@ -441,7 +441,7 @@ void ls_reply_more(ls_reply *r, ls_str text, size_t settled, ls_buf *out) {
     put_text(r, text.p, settled, out);
 }
 
-void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out) {
+void ls_reply_last(ls_reply *r, const ls_outcome *a, ls_buf *out) {
     call_list calls = find_calls(r, a->text);
     put_text(r, a->text.p, calls.text, out);
     if (r->request->api == LS_API_MESSAGES) put_message_end(r, a, &calls, out);
@@ -461,7 +461,7 @@ void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out) {
 
 // ---- whole bodies
 
-static void put_message(const ls_answered *a, ls_jsonw *w, const call_list *calls) {
+static void put_message(const ls_outcome *a, ls_jsonw *w, const call_list *calls) {
     ls_jw_field_open(w, "content", '[');
     if (calls->text || !calls->n) {
         ls_jw_open(w, '{');
@@ -478,7 +478,7 @@ static void put_message(const ls_answered *a, ls_jsonw *w, const call_list *call
     ls_jw_close(w, ']');
 }
 
-static void put_choice(ls_reply *r, const ls_answered *a, ls_jsonw *w, const call_list *calls) {
+static void put_choice(ls_reply *r, const ls_outcome *a, ls_jsonw *w, const call_list *calls) {
     ls_jw_field_open(w, "choices", '[');
     ls_jw_open(w, '{');
     ls_jw_field_int(w, "index", 0);
@@ -497,7 +497,7 @@ static void put_choice(ls_reply *r, const ls_answered *a, ls_jsonw *w, const cal
     ls_jw_close(w, ']');
 }
 
-void ls_reply_whole(ls_reply *r, const ls_answered *a, ls_buf *out) {
+void ls_reply_whole(ls_reply *r, const ls_outcome *a, ls_buf *out) {
     ls_jsonw w = {.out = out};
     call_list calls = find_calls(r, a->text);
     begin(r);

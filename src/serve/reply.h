@@ -36,7 +36,7 @@ typedef struct {
     double prefill_ms, queued_ms;
     const char *method, *guarantee;
     bool exact;
-} ls_answered;
+} ls_outcome;
 
 // Notes the tokens of a step, if their probabilities are asked for.
 void ls_reply_note(ls_reply *r, const ls_step *s);
@@ -44,7 +44,7 @@ void ls_reply_note(ls_reply *r, const ls_step *s);
 // and at the end. Whole: the body instead.
 void ls_reply_first(ls_reply *r, size_t prompt_tokens, ls_buf *out);
 void ls_reply_more(ls_reply *r, ls_str text, size_t settled, ls_buf *out);
-void ls_reply_last(ls_reply *r, const ls_answered *a, ls_buf *out);
-void ls_reply_whole(ls_reply *r, const ls_answered *a, ls_buf *out);
+void ls_reply_last(ls_reply *r, const ls_outcome *a, ls_buf *out);
+void ls_reply_whole(ls_reply *r, const ls_outcome *a, ls_buf *out);
 void ls_reply_error(ls_api api, int status, const char *message, ls_buf *out);
 void ls_reply_error_event(ls_api api, int status, const char *message, ls_buf *out); // after events have begun

@@ -1,6 +1,6 @@
 #include "serve/serve.h"
 #include "base/system.h"
-#include "serve/answer.h"
+#include "serve/answerer.h"
 #include "serve/http.h"
 #include "trace/trace.h"
 

@@ -1,12 +1,12 @@
 // A server: any client of the usual APIs drives the decoder over HTTP. One thread has the connections (http.c) and
-// reads requests; the calling thread owns model and sessions and answers requests, in turn step by step (answer.c).
+// reads requests; the calling thread owns model and sessions and answers requests, in turn step by step (answerer.c).
 #pragma once
 #include "decode/runner.h"
 #include "serve/access.h"
 #include "serve/records.h"
 #include "trace/feed.h"
 
-typedef struct ls_answerer ls_answerer; // serve/answer.h
+typedef struct ls_answerer ls_answerer; // serve/answerer.h
 // Whether work should end: the client has left, its time is over, or the server is stopped; without a request (costs
 // are measured) also when one has come. For ls_engine_options.stop, too; NULL: no server runs.
 bool ls_answerer_stops(ls_answerer *a);

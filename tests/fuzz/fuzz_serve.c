@@ -55,14 +55,14 @@ static void check_reply(const ls_request *r, ls_str text) {
     ls_ids prompt = {0}, output = {0};
     ls_buf whole = {0}, events = {0};
     for (size_t i = 0; i < text.n; i++) ls_ids_push(&output, (unsigned char)text.p[i]);
-    const ls_answered a = {.prompt = &prompt,
-                           .output = &output,
-                           .text = {text.p, text.n - text.n / 8},
-                           .finish = text.n % 2 ? LS_FINISH_STOP : LS_FINISH_EOS,
-                           .stats = &none,
-                           .method = "plain",
-                           .guarantee = "text",
-                           .exact = true};
+    const ls_outcome a = {.prompt = &prompt,
+                          .output = &output,
+                          .text = {text.p, text.n - text.n / 8},
+                          .finish = text.n % 2 ? LS_FINISH_STOP : LS_FINISH_EOS,
+                          .stats = &none,
+                          .method = "plain",
+                          .guarantee = "text",
+                          .exact = true};
     ls_reply w = {.request = r, .vocab = vocab, .model = "script", .calls = true}, e = w;
     ls_reply_whole(&w, &a, &whole);
     fuzz_json(whole.p, whole.n);

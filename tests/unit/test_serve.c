@@ -1,7 +1,7 @@
 // The server without its connections: who may ask, the queue, turns, what is kept for whom, and what an answer has.
 #include "base/mem.h"
 #include "scripted.h"
-#include "serve/answer.h"
+#include "serve/answerer.h"
 #include "serve/reply.h"
 
 #include <setjmp.h>
@@ -335,13 +335,13 @@ static void the_stop_text_is_named(void **state) {
     const ls_request r = {.api = LS_API_MESSAGES, .stops = stops};
     for (size_t n = 7; n <= 8; n++) {
         const ls_ids prompt = {0}, output = {.p = tokens, .n = n};
-        const ls_answered a = {.prompt = &prompt,
-                               .output = &output,
-                               .text = {"abxxy", n == 7 ? 3 : 4},
-                               .finish = LS_FINISH_STOP,
-                               .stats = &(ls_stats){0},
-                               .method = "plain",
-                               .guarantee = "text"};
+        const ls_outcome a = {.prompt = &prompt,
+                              .output = &output,
+                              .text = {"abxxy", n == 7 ? 3 : 4},
+                              .finish = LS_FINISH_STOP,
+                              .stats = &(ls_stats){0},
+                              .method = "plain",
+                              .guarantee = "text"};
         ls_reply reply = {.request = &r, .vocab = model.vocab, .model = "script"};
         ls_buf out = {0};
         ls_json *body;

@@ -1,4 +1,4 @@
-#include "serve/answer.h"
+#include "serve/answerer.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "serve/reply.h"
@@ -301,17 +301,17 @@ static void say_answer(ls_answering *w) {
     const ls_decode_options *o = &w->setup.decode;
     const ls_guarantee guarantee = ls_decode_guarantee(o);
     const ls_buf *text = ls_session_text(w->run.session);
-    const ls_answered done = {.prompt = &w->prompt,
-                              .output = ls_session_output(w->run.session),
-                              .text = {text->p, text->n},
-                              .kept = w->run.other.kept,
-                              .finish = ls_runner_finish(&w->run),
-                              .stats = &w->run.stats,
-                              .prefill_ms = w->run.other.prefill_ms,
-                              .queued_ms = w->x->facts.queued_ms,
-                              .method = o->method,
-                              .guarantee = ls_guarantee_name(guarantee),
-                              .exact = w->a->o->model->engine->exact && guarantee == LS_SAME_TEXT};
+    const ls_outcome done = {.prompt = &w->prompt,
+                             .output = ls_session_output(w->run.session),
+                             .text = {text->p, text->n},
+                             .kept = w->run.other.kept,
+                             .finish = ls_runner_finish(&w->run),
+                             .stats = &w->run.stats,
+                             .prefill_ms = w->run.other.prefill_ms,
+                             .queued_ms = w->x->facts.queued_ms,
+                             .method = o->method,
+                             .guarantee = ls_guarantee_name(guarantee),
+                             .exact = w->a->o->model->engine->exact && guarantee == LS_SAME_TEXT};
     ls_buf out = {0};
     (w->x->request.stream ? ls_reply_last : ls_reply_whole)(&w->reply, &done, &out);
     ls_exchange_say(w->a->queue, w->x, 200, &out);

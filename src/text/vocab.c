@@ -362,13 +362,8 @@ void ls_vocab_free(ls_vocab *v) {
 }
 
 const char *ls_vocab_kind(const ls_vocab *v) {
-    switch (v->kind) {
-    case LS_BYTE_BPE: return "byte-level BPE";
-    case LS_CHAR_BPE: return "BPE over characters";
-    case LS_SCORE_BPE: return "sentencepiece BPE";
-    case LS_UNIGRAM: return "Unigram";
-    }
-    return "";
+    static const char *const names[] = {"byte-level BPE", "BPE over characters", "sentencepiece BPE", "Unigram"};
+    return names[v->kind];
 }
 
 int32_t ls_vocab_size(const ls_vocab *v) {
@@ -427,20 +422,18 @@ ls_code ls_vocab_pad(ls_vocab *v, int32_t n_rows, ls_err *err) {
         drop_beyond(&v->suffix, n_rows);
         forget_beyond(&v->pieces, n_rows);
         forget_beyond(&v->kept, n_rows);
-        v->n = n_rows;
-        identify(v);
-        return LS_OK;
-    }
-    const size_t n = (size_t)n_rows, had = (size_t)v->n;
-    v->starts = ls_realloc(v->starts, (n + 1) * sizeof *v->starts);
-    v->special = ls_realloc(v->special, n);
-    v->types = ls_realloc(v->types, n);
-    v->raw = ls_realloc(v->raw, n * sizeof *v->raw);
-    for (size_t i = had; i < n; i++) {
-        v->starts[i + 1] = v->bytes.n;
-        v->special[i] = 1;
-        v->types[i] = LS_UNUSED;
-        v->raw[i] = (ls_str){NULL, 0};
+    } else {
+        const size_t n = (size_t)n_rows;
+        v->starts = ls_realloc(v->starts, (n + 1) * sizeof *v->starts);
+        v->special = ls_realloc(v->special, n);
+        v->types = ls_realloc(v->types, n);
+        v->raw = ls_realloc(v->raw, n * sizeof *v->raw);
+        for (size_t i = (size_t)v->n; i < n; i++) {
+            v->starts[i + 1] = v->bytes.n;
+            v->special[i] = 1;
+            v->types[i] = LS_UNUSED;
+            v->raw[i] = (ls_str){NULL, 0};
+        }
     }
     v->n = n_rows;
     identify(v);

@@ -491,12 +491,11 @@ ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) 
 
 bool ls_conversation_rescue(ls_conversation *c, const char *path, char *where, size_t size) {
     const uint64_t until = ls_now_ns() + RESCUE_NS;
-    bool locked = false, idle = false;
+    bool locked = false;
     // The thread that ran out of memory may be the writer, or may hold the lock: what it has written is good.
-    while (!idle && !pthread_equal(pthread_self(), c->thread) && ls_now_ns() < until) {
+    while (!locked && !pthread_equal(pthread_self(), c->thread) && ls_now_ns() < until) {
         locked = !pthread_mutex_trylock(&c->lock);
-        idle = locked && !c->n_queued;
-        if (idle) break;
+        if (locked && !c->n_queued) break;
         if (locked) pthread_mutex_unlock(&c->lock);
         locked = false;
         usleep(1000);

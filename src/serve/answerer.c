@@ -243,6 +243,7 @@ static void tell_failure(const ls_answerer *a, const char *text) {
     ls_feed_say(a->o->feed, true, text);
 }
 
+// Recordings, and what watchers see, have the request's own settings.
 static void begin_recording(ls_answering *w) {
     ls_err err;
     ls_request_config_make(&w->config, &w->setup);
@@ -268,10 +269,8 @@ static ls_code prepare(ls_answering *w, ls_err *err) {
         .request = r, .vocab = a->o->model->vocab, .model = a->o->model->name, .calls = r->tools && a->writes_calls};
     w->run = (ls_runner){.model = a->o->model, .setup = &w->setup, .progress = on_prefill, .ud = w};
     ls_code code = encode(a, r, &w->prompt, err);
-    if (!code && a->o->records.folder) {
-        begin_recording(w);
-        if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
-    }
+    if (!code) begin_recording(w);
+    if (w->trace) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->trace);
     if (w->watched) w->run.sinks[w->run.n_sinks++] = ls_trace_sink(w->watched);
     w->run.sinks[w->run.n_sinks++] = (ls_run_sink){on_begin, on_step, NULL, w};
     if (!code) code = ls_sessions_take(&a->sessions, w->x->facts.key, &w->prompt, &w->setup.decode, &w->kept, err);

@@ -143,6 +143,10 @@ class Stream(unittest.TestCase):
             s.good(CHAT, chat("Count.", max_tokens=20))
             w = Watcher(s.port).wait(1)
             wait_for(lambda: w.recording(1) and w.recording(1)[-1]["type"] == "end")
+            s.good(CHAT, chat("Count.", max_tokens=7, temperature=0.5))
+            w.wait(2)
+            wait_for(lambda: w.recording(2))
+            self.assertEqual([w.recording(2)[0]["config"][k] for k in ("decode.temperature", "decode.max_tokens")], ["0.5", "7"])
             path = os.path.join(folder, "watched.jsonl")
             with open(path, "w", encoding="utf-8") as f:
                 f.writelines(json.dumps(line) + "\n" for line in w.lines)

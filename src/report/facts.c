@@ -102,42 +102,38 @@ static void over_first(const ls_report *r, const ls_report_group *g, ls_buf *out
     else number(out, 3, g->shared_us > 0 ? g->first_us / g->shared_us : NAN);
 }
 
+// Whether the group has the fact; out not NULL: appends its value.
 #define FACT(id, name, of, applies, writes)                                                                            \
-    static bool has_##id(const ls_report *r, const ls_report_group *g) {                                               \
+    static bool fact_##id(const ls_report *r, const ls_report_group *g, ls_buf *out) {                                 \
         (void)r, (void)g;                                                                                              \
+        if (out) writes;                                                                                               \
         return applies;                                                                                                \
-    }                                                                                                                  \
-    static void write_##id(const ls_report *r, const ls_report_group *g, ls_buf *out) {                                \
-        (void)r;                                                                                                       \
-        writes;                                                                                                        \
     }
 #include "report/facts.def"
 
-const ls_fact ls_facts[] = {
-#define FACT(id, name, of, applies, writes) {name, of, write_##id, has_##id},
+static const struct {
+    const char *name, *of;
+    bool (*write)(const ls_report *r, const ls_report_group *g, ls_buf *out);
+} facts[] = {
+#define FACT(id, name, of, applies, writes) {name, of, fact_##id},
 #include "report/facts.def"
-    {0},
 };
-
-bool ls_fact_applies(const ls_fact *f, const ls_report *r) {
-    for (size_t g = 0; g < r->n_groups; g++)
-        if (f->has(r, &r->groups[g])) return true;
-    return false;
-}
 
 ls_table ls_facts_table(const ls_report *r, bool of) {
     ls_table t = {0};
-    for (const ls_fact *f = ls_facts; f->name; f++) {
-        if (!ls_fact_applies(f, r)) continue;
+    for (size_t i = 0; i < sizeof facts / sizeof *facts; i++) {
+        bool any = false;
+        for (size_t g = 0; g < r->n_groups; g++) any |= facts[i].write(r, &r->groups[g], NULL);
+        if (!any) continue;
         ls_table_row(&t);
-        ls_put(&t, "", NULL, 0, "%s", f->name);
+        ls_put(&t, "", NULL, 0, "%s", facts[i].name);
         for (size_t g = 0; g < r->n_groups; g++) {
             ls_buf value = {0};
-            f->write(r, &r->groups[g], &value);
+            facts[i].write(r, &r->groups[g], &value);
             ls_put(&t, r->groups[g].label, NULL, 0, "%s", value.n ? value.p : "");
             ls_buf_free(&value);
         }
-        if (of) ls_put(&t, "", NULL, 0, "%s", f->of);
+        ls_put(&t, of ? "" : NULL, NULL, 0, "%s", facts[i].of);
     }
     return t;
 }

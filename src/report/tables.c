@@ -41,11 +41,12 @@ void ls_report_markdown(const ls_report *r, ls_buf *out) {
     ls_buf_free(&busy);
     ls_table facts = ls_facts_table(r, false);
     ls_buf_char(out, '\n');
-    ls_table_show(&facts, LS_FORM_MARKDOWN, out);
+    ls_table_markdown(&facts, false, out);
     ls_buf_char(out, '\n');
-    for (const ls_fact *f = ls_facts; f->name; f++)
-        if (*f->of && ls_fact_applies(f, r)) ls_buf_fmt(out, "%s: %s. ", f->name, f->of);
+    for (const ls_cell *row = facts.cells, *end = row + facts.n_cells; row < end; row += facts.n_columns)
+        if (*row[facts.n_columns - 1].text) ls_buf_fmt(out, "%s: %s. ", row[0].text, row[facts.n_columns - 1].text);
     ls_buf_char(out, '\n');
+    ls_table_free(&facts);
     md_plot(r, LS_PLOT_EMITTED, "tokens", out);
     md_plot(r, LS_PLOT_DEPTH, "depth", out);
     md_plot(r, LS_PLOT_SOURCE, "source", out);

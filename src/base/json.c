@@ -156,6 +156,17 @@ void ls_jw_close(ls_jsonw *w, char bracket) {
     w->comma = true;
 }
 
+ls_jsonw ls_jw_begin(ls_buf *out) {
+    ls_jsonw w = {.out = out};
+    ls_jw_open(&w, '{');
+    return w;
+}
+
+void ls_jw_end(ls_jsonw *w) {
+    ls_jw_close(w, '}');
+    ls_buf_char(w->out, '\n');
+}
+
 void ls_jw_key(ls_jsonw *w, const char *key) {
     value(w);
     ls_buf_char(w->out, '"');

@@ -46,6 +46,8 @@ typedef struct {
     bool comma; // a value was written at this level: the next one needs a comma
 } ls_jsonw;
 
+ls_jsonw ls_jw_begin(ls_buf *out);            // opens an object that is a document of its own
+void ls_jw_end(ls_jsonw *w);                  // ... and closes it, and the line
 void ls_jw_open(ls_jsonw *w, char bracket);   // '{' or '['
 void ls_jw_close(ls_jsonw *w, char bracket);  // '}' or ']'
 void ls_jw_key(ls_jsonw *w, const char *key); // key is plain ASCII
@@ -68,4 +70,5 @@ void ls_jw_ids(ls_jsonw *w, const int32_t *ids, size_t n); // an array of intege
 #define ls_jw_field_num(w, key, v, digits) (ls_jw_key(w, key), ls_jw_num(w, v, digits))
 #define ls_jw_field_bool(w, key, v) (ls_jw_key(w, key), ls_jw_bool(w, v))
 #define ls_jw_field_str(w, key, v) (ls_jw_key(w, key), ls_jw_str(w, v))
+#define ls_jw_field_ids(w, key, ids, n) (ls_jw_key(w, key), ls_jw_ids(w, ids, n))
 #define ls_jw_field_open(w, key, bracket) (ls_jw_key(w, key), ls_jw_open(w, bracket))

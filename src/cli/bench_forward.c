@@ -271,17 +271,15 @@ static void csv(const bench *b, ls_buf *out) {
 }
 
 static void json(const bench *b, ls_buf *out) {
-    ls_jsonw w = {.out = out};
+    ls_jsonw w = ls_jw_begin(out);
     ls_table t = table(b);
-    ls_jw_open(&w, '{');
     ls_jw_key(&w, "manifest");
     ls_manifest_json(&b->manifest, &w);
     ls_jw_field_num(&w, "load_ms", b->load_ms, 6);
     ls_jw_field_int(&w, "rounds", b->rounds);
     ls_jw_key(&w, "results");
     ls_table_json(&t, &w);
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&w);
     ls_table_free(&t);
 }
 

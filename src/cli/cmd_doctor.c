@@ -275,7 +275,7 @@ static ls_code calibrate(report *r, ls_model *m, ls_gauge *gauge, ls_err *err) {
     if (ls_costs_note(&noise, line)) ls_buf_fmt(&text, "; %s", line);
     check(r, "costs", !noise.busy, true, "%s", text.p);
     ls_jw_field_int(&r->json, "context_len", z.cost_context);
-    ls_jw_key(&r->json, "rows"), ls_jw_ids(&r->json, ls_cost_rows, LS_COST_SIZES);
+    ls_jw_field_ids(&r->json, "rows", ls_cost_rows, LS_COST_SIZES);
     ls_jw_field_open(&r->json, "ms", '[');
     for (int i = 0; i < LS_COST_SIZES; i++) ls_jw_num(&r->json, z.base_ms[i], 5);
     ls_jw_close(&r->json, ']');

@@ -164,14 +164,13 @@ static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
 
 static void write_json(run *r) {
     ls_buf out = {0};
-    ls_jsonw w = {.out = &out};
+    ls_jsonw w = ls_jw_begin(&out);
     const ls_stats *st = &r->runner.stats;
     const ls_ids *output = ls_session_output(r->session);
     const ls_buf *text = ls_session_text(r->session);
     const ls_engine *b = r->model.engine;
     const ls_decode_options *o = &r->setup.s.decode;
     const ls_guarantee guarantee = ls_decode_guarantee(o);
-    ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "model", r->model.name);
     ls_jw_field_str(&w, "sha256", r->model.sha256);
     ls_jw_field_str(&w, "method", r->setup.s.decode.method);
@@ -181,19 +180,18 @@ static void write_json(run *r) {
     ls_jw_field_bool(&w, "exact", b->exact && guarantee == LS_SAME_TEXT);
     ls_jw_field_str(&w, "promise", ls_guarantee_name(guarantee));
     ls_jw_field_u64(&w, "seed", r->setup.s.decode.sampling.seed);
-    ls_jw_key(&w, "prompt_tokens"), ls_jw_ids(&w, r->prompt.p, r->prompt.n);
-    ls_jw_key(&w, "output_tokens"), ls_jw_ids(&w, output->p, output->n);
+    ls_jw_field_ids(&w, "prompt_tokens", r->prompt.p, r->prompt.n);
+    ls_jw_field_ids(&w, "output_tokens", output->p, output->n);
     ls_jw_key(&w, "text"), ls_jw_strn(&w, text->p, text->n);
     ls_jw_field_str(&w, "finish_reason", ls_finish_name(ls_runner_finish(&r->runner)));
-    ls_jw_key(&w, "emitted_per_step"), ls_jw_ids(&w, r->per_step.p, r->per_step.n);
+    ls_jw_field_ids(&w, "emitted_per_step", r->per_step.p, r->per_step.n);
     ls_stats_write(&w, st, r->prefill_ms);
     if (guarantee == LS_LOSSY) { // lossy: lists the output tokens that the target did not choose
         ls_jw_field_str(&w, "acceptance", r->line->options.acceptance);
         ls_jw_field_u64(&w, "probe_rows", st->probes);
-        ls_jw_key(&w, "tokens_not_chosen"), ls_jw_ids(&w, r->lossy.p, r->lossy.n);
+        ls_jw_field_ids(&w, "tokens_not_chosen", r->lossy.p, r->lossy.n);
     }
-    ls_jw_close(&w, '}');
-    ls_buf_char(&out, '\n');
+    ls_jw_end(&w);
     r->output_failed |= !ls_print(&out);
 }
 

@@ -70,9 +70,8 @@ static void add_fields(ls_jsonw *w, const ls_registry_entry *e, const ls_model_p
 }
 
 static void list_json(ls_registry *r, ls_buf *out) {
-    ls_jsonw w = {.out = out};
+    ls_jsonw w = ls_jw_begin(out);
     char *folder = ls_models_folder();
-    ls_jw_open(&w, '{');
     ls_jw_field_str(&w, "folder", folder);
     ls_jw_field_open(&w, "models", '[');
     for (size_t i = 0; i < r->n; i++) {
@@ -87,8 +86,7 @@ static void list_json(ls_registry *r, ls_buf *out) {
         ls_model_place_free(&p);
     }
     ls_jw_close(&w, ']');
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&w);
     free(folder);
 }
 
@@ -278,8 +276,7 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     const bool here = plain || (p.here && !p.misfit);
     const ls_code code = here ? ls_model_describe(path, devices, card, &about, json, &why) : LS_OK;
     if (json) {
-        ls_jsonw w = {.out = out};
-        ls_jw_open(&w, '{');
+        ls_jsonw w = ls_jw_begin(out);
         ls_jw_field_str(&w, "name", plain ? NULL : e->name);
         if (plain) ls_jw_field_str(&w, "path", path);
         else add_fields(&w, e, &p);
@@ -295,8 +292,7 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
         ls_jw_key(&w, "model");
         ls_buf_str(out, about.n && !code ? about.p : "null");
         w.comma = true;
-        ls_jw_close(&w, '}');
-        ls_buf_char(out, '\n');
+        ls_jw_end(&w);
     } else {
         if (!plain) info_text(e, &p, out);
         if (code) ls_sanitize_row(out, "%-13s %s", "model", why.msg);

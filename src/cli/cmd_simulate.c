@@ -137,8 +137,7 @@ static void text(const recordings *all, const outcome *o, const ls_table *table,
 }
 
 static void json(const recordings *all, const ls_table *table, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    ls_jw_open(&w, '{');
+    ls_jsonw w = ls_jw_begin(out);
     ls_jw_field_str(&w, "model", all->run.model);
     ls_jw_field_str(&w, "recorded_with", all->run.method);
     ls_jw_field_u64(&w, "turns", all->n);
@@ -148,8 +147,7 @@ static void json(const recordings *all, const ls_table *table, ls_buf *out) {
     ls_jw_field_u64(&w, "lost_lines", all->gaps.lost);
     ls_jw_key(&w, "methods");
     ls_table_json(table, &w);
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&w);
 }
 
 ls_code ls_cmd_simulate(const ls_command_line *c, ls_console *to, ls_err *err) {

@@ -33,10 +33,8 @@ ls_code ls_cmd_tokenize(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (!code) code = ls_model_load_vocabulary(&m, &setup.s.model, err);
     if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, prompt.p, prompt.n, &ids, err);
     if (!code && c->json) {
-        ls_jsonw w = {.out = &to->out};
-        ls_jw_open(&w, '{');
-        ls_jw_key(&w, "ids");
-        ls_jw_ids(&w, ids.p, ids.n);
+        ls_jsonw w = ls_jw_begin(&to->out);
+        ls_jw_field_ids(&w, "ids", ids.p, ids.n);
         ls_jw_field_open(&w, "tokens", '[');
         for (size_t i = 0; i < ids.n; i++) {
             size_t n;
@@ -44,8 +42,7 @@ ls_code ls_cmd_tokenize(const ls_command_line *c, ls_console *to, ls_err *err) {
             ls_jw_strn(&w, p, n);
         }
         ls_jw_close(&w, ']');
-        ls_jw_close(&w, '}');
-        ls_buf_char(&to->out, '\n');
+        ls_jw_end(&w);
     } else if (!code) {
         for (size_t i = 0; i < ids.n; i++) {
             size_t n;

@@ -89,10 +89,9 @@ static bool is_overruled(const ls_opt_LIST *all, size_t i) {
 
 // Writes NAME=VALUE entries as a JSON object. A value that is valid JSON is inserted, any other becomes a string.
 static void write_variables(ls_buf *out, const ls_opt_LIST *all) {
-    ls_jsonw w = {.out = out};
     ls_json *json;
     if (!all->n) return;
-    ls_jw_open(&w, '{');
+    ls_jsonw w = ls_jw_begin(out);
     for (size_t i = 0; i < all->n; i++) {
         if (is_overruled(all, i)) continue;
         const char *equals = strchr(all->p[i], '='), *value = equals ? equals + 1 : "true";

@@ -373,8 +373,7 @@ static void collect(facts *f, const ls_checkpoint *c) {
 
 static void write_json(const ls_model *m, const facts *f, const shared *s, ls_buf *out) {
     const ls_hparams *h = &m->checkpoint->hparams;
-    ls_jsonw w = {.out = out};
-    ls_jw_open(&w, '{');
+    ls_jsonw w = ls_jw_begin(out);
     ls_jw_field_str(&w, "architecture", h->arch->hf);
     ls_jw_field_u64(&w, "parameters", f->parameters);
     ls_jw_field_int(&w, "layers", h->n_layers);

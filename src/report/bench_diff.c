@@ -145,8 +145,7 @@ static ls_code find_changes(const ls_bench *a, const ls_bench *b, change *change
 }
 
 static void write_json(const ls_bench *a, const ls_bench *b, const change *changes, const ls_table *t, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    ls_jw_open(&w, '{');
+    ls_jsonw w = ls_jw_begin(out);
     ls_jw_key(&w, "a");
     ls_manifest_json(&a->manifest, &w);
     ls_jw_key(&w, "b");
@@ -160,8 +159,7 @@ static void write_json(const ls_bench *a, const ls_bench *b, const change *chang
         ls_jw_close(&w, '}');
     }
     ls_jw_close(&w, ']');
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&w);
 }
 
 static void write_text(const ls_bench *a, const ls_bench *b, size_t prompts, const ls_table *t, ls_buf *out) {

@@ -108,8 +108,7 @@ static void write_run(ls_jsonw *w, const ls_bench *b, size_t p, int i) {
         ls_jw_field_str(w, "reference_token", r->tokens[0]);
         ls_jw_field_str(w, "token", r->tokens[1]);
     }
-    ls_jw_key(w, "lengths");
-    ls_jw_ids(w, r->lengths.p, r->lengths.n);
+    ls_jw_field_ids(w, "lengths", r->lengths.p, r->lengths.n);
     ls_jw_field_open(w, "turns", '[');
     for (size_t k = 0; k < r->turns; k++) {
         const ls_result_turn *t = &r->turn[k];
@@ -127,8 +126,7 @@ static void write_run(ls_jsonw *w, const ls_bench *b, size_t p, int i) {
 }
 
 void ls_bench_json(const ls_bench *b, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    ls_jw_open(&w, '{');
+    ls_jsonw w = ls_jw_begin(out);
     ls_jw_field_int(&w, "logitspec_bench", FORMAT);
     ls_jw_key(&w, "manifest");
     ls_manifest_json(&b->manifest, &w);
@@ -139,8 +137,7 @@ void ls_bench_json(const ls_bench *b, ls_buf *out) {
     ls_jw_field_str(&w, "speedup_against", b->against);
     ls_jw_field_str(&w, "reference", b->judged);
     ls_jw_field_u64(&w, "disturbed_prompts", b->disturbed);
-    ls_jw_key(&w, "resumed");
-    ls_jw_ids(&w, b->resumed.p, b->resumed.n);
+    ls_jw_field_ids(&w, "resumed", b->resumed.p, b->resumed.n);
     ls_jw_field_open(&w, "left_out", '[');
     for (size_t i = 0; i < b->n_left_out; i++) ls_jw_str(&w, b->left_out[i]);
     ls_jw_close(&w, ']');
@@ -152,8 +149,7 @@ void ls_bench_json(const ls_bench *b, ls_buf *out) {
     for (size_t p = 0; p < b->done; p++)
         for (int i = 0; i < b->n; i++) write_run(&w, b, p, i);
     ls_jw_close(&w, ']');
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&w);
 }
 
 // ---- reading

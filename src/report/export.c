@@ -18,8 +18,7 @@ static bool is_number(const char *s) {
 
 static void write_line(const ls_result *r, const char *name, const char *category, const char *answer_id,
                        const char *model_id, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    ls_jw_open(&w, '{');
+    ls_jsonw w = ls_jw_begin(out);
     ls_jw_key(&w, "question_id");
     if (is_number(name)) ls_jw_int(&w, strtoll(name, NULL, 10));
     else ls_jw_str(&w, name);
@@ -44,13 +43,10 @@ static void write_line(const ls_result *r, const char *name, const char *categor
         ls_jw_num(&w, ((isfinite(prompt) ? prompt : 0) + r->turn[i].decode_ms) / 1e3, 9);
     }
     ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "accept_lengths", '[');
-    for (size_t i = 0; i < r->lengths.n; i++) ls_jw_int(&w, r->lengths.p[i]);
-    ls_jw_close(&w, ']');
+    ls_jw_field_ids(&w, "accept_lengths", r->lengths.p, r->lengths.n);
     ls_jw_close(&w, '}');
     ls_jw_close(&w, ']');
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&w);
 }
 
 static const ls_suite_item *item_of(const ls_suite *suite, const ls_buf *prompt) {
@@ -193,9 +189,8 @@ static void step(events *e, const ls_report_turn *t, const ls_report_step *s, do
 }
 
 void ls_export_chrome(const ls_report *r, ls_buf *out) {
-    events e = {.w = {.out = out}};
+    events e = {.w = ls_jw_begin(out)};
     double ts = 0;
-    ls_jw_open(&e.w, '{');
     ls_jw_field_str(&e.w, "displayTimeUnit", "ms");
     ls_jw_field_open(&e.w, "traceEvents", '[');
     for (size_t i = 0; i < r->n_turns; i++) {
@@ -222,6 +217,5 @@ void ls_export_chrome(const ls_report *r, ls_buf *out) {
         }
     }
     ls_jw_close(&e.w, ']');
-    ls_jw_close(&e.w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&e.w);
 }

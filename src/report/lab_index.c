@@ -200,8 +200,7 @@ ls_code ls_lab_index_write(const ls_lab_index *x, const char *dir, ls_err *err) 
     ls_buf_fmt(&text, "{\"format\":\"%s\",\"version\":%d,\"max_tokens\":%d}\n", format, VERSION, x->max_tokens);
     for (size_t i = 0; i < x->n_runs; i++) {
         const ls_lab_run *r = &x->runs[i];
-        ls_jsonw w = {.out = &text};
-        ls_jw_open(&w, '{');
+        ls_jsonw w = ls_jw_begin(&text);
         ls_jw_field_str(&w, "type", "run");
         ls_jw_field_str(&w, "word", r->word);
         ls_jw_field_num(&w, "temperature", r->temperature, 9);
@@ -215,17 +214,14 @@ ls_code ls_lab_index_write(const ls_lab_index *x, const char *dir, ls_err *err) 
             ls_jw_close(&w, '}');
         }
         ls_jw_close(&w, ']');
-        ls_jw_close(&w, '}');
-        ls_buf_char(&text, '\n');
+        ls_jw_end(&w);
     }
     for (size_t i = 0; i < x->n_items; i++) {
-        ls_jsonw w = {.out = &text};
-        ls_jw_open(&w, '{');
+        ls_jsonw w = ls_jw_begin(&text);
         ls_jw_field_str(&w, "type", "item");
         ls_jw_field_str(&w, "name", x->items[i].name);
         ls_jw_field_str(&w, "category", x->items[i].category);
-        ls_jw_close(&w, '}');
-        ls_buf_char(&text, '\n');
+        ls_jw_end(&w);
     }
     char *path = index_path(dir);
     const ls_code code = ls_write_file(path, &text, err);

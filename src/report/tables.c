@@ -173,8 +173,7 @@ static void json_group(ls_jsonw *w, const ls_report *r, const ls_report_group *g
 }
 
 void ls_report_json(const ls_report *r, ls_buf *out) {
-    ls_jsonw w = {.out = out};
-    ls_jw_open(&w, '{');
+    ls_jsonw w = ls_jw_begin(out);
     ls_jw_field_str(&w, "format", "logitspec-report");
     ls_jw_field_int(&w, "version", 1);
     ls_jw_field_u64(&w, "incomplete_files", r->gaps.torn);
@@ -199,8 +198,7 @@ void ls_report_json(const ls_report *r, ls_buf *out) {
         ls_jw_close(&w, '}');
     }
     ls_jw_close(&w, ']');
-    ls_jw_close(&w, '}');
-    ls_buf_char(out, '\n');
+    ls_jw_end(&w);
 }
 
 // ---- SVG

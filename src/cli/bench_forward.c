@@ -40,7 +40,6 @@ typedef struct {
     cell cells[CELLS];
     int n, rounds;
     double load_ms;
-    ls_gauge *gauge;
 } bench;
 
 static const lst_sampling greedy = {.top_p = 1};
@@ -81,7 +80,7 @@ static ls_code run_round(bench *b, bool keep, ls_err *err) {
     for (int i = 0; i < b->n && !code; i++) {
         cell *c = &b->cells[i];
         const double done = (double)(b->rounds * b->n + i) / (ROUNDS * b->n);
-        if (!ls_gauge_show(b->gauge, keep ? "measuring" : "warming up", keep ? done : -1))
+        if (!ls_gauge_show(NULL, keep ? "measuring" : "warming up", keep ? done : -1))
             return ls_fail(err, LS_E_CANCELLED, "interrupted");
         if (!c->rows) {
             code = read_tokens(b, c->tokens, &ms, err);
@@ -192,13 +191,13 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     if (code) return code;
     ls_run_setup_init(&setup, &c->options);
     ls_cpu_wait waits = ls_machine_begin(&b->manifest);
-    ls_gauge_watch(b->gauge, &setup.s.model.engine);
+    ls_gauge_watch(&setup.s.model.engine);
     const uint64_t start = ls_now_ns();
     code = ls_model_load(&b->model, &setup.s.model, err);
     b->load_ms = (double)(ls_now_ns() - start) / 1e6;
     ls_run_setup_free(&setup);
     if (code) return code;
-    ls_gauge_show(b->gauge, "measuring the machine", -1);
+    ls_gauge_show(NULL, "measuring the machine", -1);
     ls_machine_model(&b->manifest, &b->model);
     ls_machine_model_limits(&b->manifest, &b->model);
     const int32_t room = b->model.engine->n_context, most = b->rows.v[b->rows.n - 1];
@@ -305,18 +304,17 @@ static void plot(const bench *b, ls_buf *out) {
 }
 
 ls_code ls_bench_forward(const ls_command_line *c, ls_console *to, ls_err *err) {
+    (void)to;
     static void (*const writers[LS_FORMS])(const bench *b, ls_buf *out) = {
         [LS_FORM_MARKDOWN] = markdown, [LS_FORM_CSV] = csv, [LS_FORM_JSON] = json, [LS_FORM_SVG] = plot};
     const ls_form form = c->out ? ls_form_of(c->out) : LS_FORM_MARKDOWN;
     ls_buf out = {0};
     bench *b = ls_calloc(1, sizeof *b);
     ls_code code = LS_OK;
-    b->gauge = &to->gauge;
     if (!writers[form])
         code = ls_fail(err, LS_E_USAGE, "-o %.80s: the name must end in .md, .csv, .json or .svg (a plot)", c->out);
     ls_catch_signals();
     if (!code) code = measure(b, c, err);
-    ls_gauge_clear(&to->gauge);
     if (b->rounds && c->out) { // results of the completed rounds, even after an error
         writers[form](b, &out);
         const ls_code written = ls_write_file(c->out, &out, code ? NULL : err);

@@ -170,7 +170,7 @@ static ls_code run_all(work *w, ls_err *err) {
     if ((code = ls_comparison_open(&w->k, err))) return code;
     ls_machine_model(&manifest, &w->k.model);
     if (c->suite) { // not for a single prompt, which should start at once
-        ls_gauge_show(w->k.gauge, "measuring the machine", -1);
+        ls_gauge_show(NULL, "measuring the machine", -1);
         ls_machine_model_limits(&manifest, &w->k.model);
     }
     for (int i = w->k.n - 1; i >= 0;
@@ -191,10 +191,9 @@ static ls_code run_all(work *w, ls_err *err) {
 }
 
 ls_code ls_cmd_compare(const ls_command_line *c, ls_console *to, ls_err *err) {
-    work w = {.c = c, .k.gauge = &to->gauge};
-    ls_gauge_reads(&to->gauge);
+    work w = {.c = c};
+    ls_gauge_reads();
     ls_code code = run_all(&w, err);
-    ls_gauge_clear(&to->gauge);
     if (w.k.b.done) { // prints complete results even after an error
         const ls_code shown = present(&w.k.b, c, code ? NULL : err);
         if (!code) code = shown;

@@ -20,7 +20,6 @@ typedef struct {
     const char *out;
     ls_ids tokens;
     size_t files, skipped, bytes;
-    ls_gauge *gauge;
 } builder;
 
 // inside: found in a folder; there, empty and binary files are skipped. A named file of that kind is an error.
@@ -41,7 +40,7 @@ static ls_code add_file(builder *b, const char *path, bool inside, ls_err *err) 
         b->bytes += m.n;
     }
     ls_buf_free(&m);
-    if (!code && !ls_gauge_show(b->gauge, "reading texts", -1)) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
+    if (!code && !ls_gauge_show(NULL, "reading texts", -1)) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
     return code;
 }
 
@@ -75,14 +74,14 @@ static ls_code add_path(builder *b, const char *path, int depth, ls_err *err) {
     return add_file(b, path, depth > 0, err);
 }
 
-static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
+static ls_code build(const ls_command_line *c, ls_err *err) {
     if (c->n_args < 2 || !c->out)
         return ls_fail(err, LS_E_USAGE, "usage: logitspec corpus build FILE|FOLDER... --out FILE");
     const uint64_t start = ls_now_ns();
     ls_model model = {0};
-    builder b = {.model = &model, .out = c->out, .gauge = gauge};
+    builder b = {.model = &model, .out = c->out};
     ls_model_options how = {.name = c->options.model};
-    ls_gauge_watch(gauge, &how.engine);
+    ls_gauge_watch(&how.engine);
     ls_code code = ls_model_load_text(&model, &how, err);
     for (int i = 1; i < c->n_args && !code; i++) code = add_path(&b, c->args[i], 0, err);
     if (!code && !b.files) code = ls_fail(err, LS_E_RANGE, "no text file was found");
@@ -91,9 +90,8 @@ static ls_code build(const ls_command_line *c, ls_gauge *gauge, ls_err *err) {
             .n = (int64_t)b.tokens.n, .n_vocab = ls_vocab_size(model.vocab), .tokenizer_id = ls_vocab_id(model.vocab)};
         snprintf(facts.tokenizer, sizeof facts.tokenizer, "%s", model.name);
         const int32_t threads = c->options.threads ? c->options.threads : ls_cores();
-        code = ls_corpus_write(c->out, b.tokens.p, &facts, threads, ls_gauge_show, gauge, err);
+        code = ls_corpus_write(c->out, b.tokens.p, &facts, threads, ls_gauge_show, NULL, err);
     }
-    ls_gauge_clear(gauge);
     if (!code && !c->quiet) {
         char skipped[64] = "";
         if (b.skipped) snprintf(skipped, sizeof skipped, "; %zu empty or binary files were skipped", b.skipped);
@@ -120,9 +118,10 @@ static ls_code info(const ls_command_line *c, ls_err *err) {
 }
 
 ls_code ls_cmd_corpus(const ls_command_line *c, ls_console *to, ls_err *err) {
+    (void)to;
     ls_catch_signals();
     const char *verb = c->n_args ? c->args[0] : "";
-    if (!strcmp(verb, "build")) return build(c, &to->gauge, err);
+    if (!strcmp(verb, "build")) return build(c, err);
     if (!strcmp(verb, "info")) return info(c, err);
     return ls_fail(err, LS_E_USAGE, "usage: logitspec corpus build FILE|FOLDER... --out FILE, or corpus info FILE");
 }

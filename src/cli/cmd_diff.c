@@ -191,7 +191,7 @@ ls_code ls_cmd_diff(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_report r = {0};
     const ls_report_turn *x[2];
     if (c->n_args != 2) return ls_fail(err, LS_E_USAGE, "usage: logitspec diff A B (two files of --trace)");
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     const ls_code code = load(&r, c, x, err);
     if (!code) compare(x, &to->out);
     ls_report_free(&r);

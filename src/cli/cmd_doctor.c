@@ -256,12 +256,12 @@ static void forget(report *r) {
 }
 
 // Measures the fastest number of threads and the cost of forwards, and caches both for later runs.
-static ls_code calibrate(report *r, ls_model *m, ls_gauge *gauge, ls_err *err) {
+static ls_code calibrate(report *r, ls_model *m, ls_err *err) {
     ls_cost_curve z;
     ls_costs_noise noise;
     char line[LS_COSTS_NOTE];
-    ls_code code = ls_threads_choose(m, true, ls_gauge_show, gauge, err);
-    if (!code) code = ls_costs_get(&z, m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, gauge, err);
+    ls_code code = ls_threads_choose(m, true, ls_gauge_show, NULL, err);
+    if (!code) code = ls_costs_get(&z, m, LS_COSTS_ANEW, LS_BUSY, &noise, ls_gauge_show, NULL, err);
     if (code) return code;
     ls_buf text = {0};
     ls_buf_fmt(&text, "%s, %d thread%s, %s: one row %.2f ms at %d tokens of context;", m->engine->dtype,
@@ -286,11 +286,11 @@ static ls_code calibrate(report *r, ls_model *m, ls_gauge *gauge, ls_err *err) {
 }
 
 // Asks the model what follows each token; an interrupt keeps what is there.
-static ls_code learn_bigrams(report *r, ls_model *m, const ls_setup *s, ls_gauge *gauge, ls_err *err) {
+static ls_code learn_bigrams(report *r, ls_model *m, const ls_setup *s, ls_err *err) {
     char *path = NULL;
     int32_t n = 0;
     const uint64_t start = ls_now_ns();
-    const ls_code code = ls_bigrams_learn(m, s->format, s->system, true, ls_gauge_show, gauge, &n, &path, err);
+    const ls_code code = ls_bigrams_learn(m, s->format, s->system, true, ls_gauge_show, NULL, &n, &path, err);
     if (!code)
         check(r, "bigrams", true, true, "what %s chooses after each of %d tokens, in %.1f s: %s", m->name, n,
               (double)(ls_now_ns() - start) / 1e9, path);
@@ -299,13 +299,13 @@ static ls_code learn_bigrams(report *r, ls_model *m, const ls_setup *s, ls_gauge
 }
 
 // What needs the whole model.
-static void ask_model(report *r, ls_setup *s, const ls_command_line *c, ls_gauge *gauge) {
+static void ask_model(report *r, ls_setup *s, const ls_command_line *c) {
     ls_model m = {0};
     ls_err err = {0};
-    ls_gauge_watch(gauge, &s->model.engine);
+    ls_gauge_watch(&s->model.engine);
     const ls_code loaded = ls_model_load(&m, &s->model, &err);
-    if (c->calibrate && (loaded || calibrate(r, &m, gauge, &err))) check(r, "costs", false, true, "%s", err.msg);
-    if (c->bigrams && (loaded || learn_bigrams(r, &m, s, gauge, &err))) check(r, "bigrams", false, true, "%s", err.msg);
+    if (c->calibrate && (loaded || calibrate(r, &m, &err))) check(r, "costs", false, true, "%s", err.msg);
+    if (c->bigrams && (loaded || learn_bigrams(r, &m, s, &err))) check(r, "bigrams", false, true, "%s", err.msg);
     ls_model_free(&m);
 }
 
@@ -355,7 +355,7 @@ ls_code ls_cmd_doctor(const ls_command_line *c, ls_console *to, ls_err *err) {
     check_drafts(&r, c->forget_drafts);
     check_log(&r);
     check_terminal(&r);
-    if (c->calibrate || c->bigrams) ask_model(&r, &setup.s, c, &to->gauge);
+    if (c->calibrate || c->bigrams) ask_model(&r, &setup.s, c);
     ls_run_setup_free(&setup);
     end(&r);
     ls_jw_close(&r.json, ']');

@@ -109,9 +109,8 @@ ls_code ls_cmd_export(const ls_command_line *c, ls_console *to, ls_err *err) {
                        ".json (Chrome trace events)",
                        c->out);
     ls_buf out = {0};
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     ls_code code = writers[form].write(c, writers[form].which, &out, err);
-    ls_gauge_clear(&to->gauge);
     if (!code) code = ls_write_file(c->out, &out, err);
     ls_buf_free(&out);
     return code;

@@ -75,7 +75,6 @@ typedef struct {
     ls_trace *trace;
     ls_ids prompt, per_step;
     ls_ids lossy; // output positions of tokens that the target did not choose
-    ls_gauge *progress;
     double prefill_ms;
     size_t printed; // bytes of the text already written to standard output
     ls_sanitize_stream shown;
@@ -119,13 +118,13 @@ static void print_alternatives(run *r, const ls_step *step) {
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     run *r = ud;
-    if (fraction <= 0 && r->runner.n_read >= LONG_PROMPT) r->progress->last_ns = 1;
-    return ls_gauge_show(r->progress, stage, fraction);
+    if (fraction <= 0 && r->runner.n_read >= LONG_PROMPT) ls_gauge_hurry();
+    return ls_gauge_show(NULL, stage, fraction);
 }
 
 static void on_begin(void *ud, const ls_runner *runner, double prefill_ms) {
     run *r = ud;
-    ls_gauge_clear(r->progress);
+    ls_gauge_clear();
     ls_ids_add(&r->prompt, ls_session_context(runner->session)->p, ls_session_context(runner->session)->n);
     r->prefill_ms = prefill_ms;
 }
@@ -146,7 +145,7 @@ static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *to
 
 static ls_code decode(run *r, const ls_buf *prompt, ls_err *err) {
     ls_code code = ls_session_new(&r->session, &r->model, &r->setup.s.decode, err);
-    if (!code) code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, r->progress, err);
+    if (!code) code = ls_session_calibrate(r->session, LS_COSTS_AT_ONCE, ls_gauge_show, NULL, err);
     if (code) return code;
     r->runner =
         (ls_runner){.session = r->session, .model = &r->model, .setup = &r->setup.s, .progress = on_prefill, .ud = r};
@@ -265,21 +264,17 @@ ls_code ls_cmd_generate(const ls_command_line *c, ls_console *to, ls_err *err) {
         return code;
     }
     ls_catch_signals();
-    run r = {.line = c,
-             .streams = !c->json && !trace_on_stdout && !alternatives,
-             .alternatives = alternatives,
-             .progress = &to->gauge};
+    run r = {.line = c, .streams = !c->json && !trace_on_stdout && !alternatives, .alternatives = alternatives};
     ls_run_setup_init(&r.setup, &c->options);
-    ls_gauge_watch(&to->gauge, &r.setup.s.model.engine);
+    ls_gauge_watch(&r.setup.s.model.engine);
     if (trace)
-        code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, &to->gauge,
-                             err);
+        code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, NULL, err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, err);
     if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem &&
         !r.model.chat_refused)
         ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);
     if (!code) code = decode(&r, &prompt, err);
-    ls_gauge_clear(&to->gauge);
+    ls_gauge_clear();
     bool began =
         r.runner.session && ls_runner_finish(&r.runner) != LS_GOING; // there is output to print, even after an error
     if (began && c->json) write_json(&r);
@@ -287,7 +282,7 @@ ls_code ls_cmd_generate(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (began && !c->json && !c->quiet) write_summary(&r);
     ls_err lost;
     const bool recorded = ls_trace_close(r.trace, &lost);
-    ls_gauge_clear(&to->gauge);
+    ls_gauge_clear();
     if (!recorded) ls_warn("%s", lost.msg);
     if (code == LS_E_CANCELLED) ls_fail(err, code, "interrupted");
     if (ls_interrupted) to->status = LS_EXIT_INTERRUPTED;

@@ -159,7 +159,7 @@ ls_code ls_cmd_inspect(const ls_command_line *c, ls_console *to, ls_err *err) {
         return ls_fail(err, LS_E_USAGE, "usage: logitspec inspect TRACE [--step LIST] (a file of --trace)");
     if (*end || (c->turn && !isdigit((unsigned char)*c->turn)))
         return ls_fail(err, LS_E_USAGE, "--turn is '%.40s', expected a number, 1 or more", c->turn);
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     const ls_code code = c->step ? ls_steps_check(c->step, 0, SIZE_MAX, err) : LS_OK;
     return code ? code : show_all(c, turn, &to->out, err);
 }

@@ -29,7 +29,6 @@ typedef struct {
     ls_suite suite;
     ls_model model;
     ls_run here; // this model on this machine
-    ls_gauge *gauge;
     recorded *done;
 } recorder;
 
@@ -90,7 +89,7 @@ static ls_code record_one(recorder *k, size_t run, size_t item, const char *path
     ls_code code = ls_conversation_new(&log, k->model.vocab, err);
     const ls_run_sink sink = ls_conversation_sink(log);
     if (!code) code = ls_session_new(&session, &k->model, &setup->decode, err);
-    if (!code) code = ls_session_calibrate(session, LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
+    if (!code) code = ls_session_calibrate(session, LS_COSTS_MEASURED, ls_gauge_show, NULL, err);
     if (!code) code = ls_item_run(session, &k->model, setup, &k->suite.items[item], &sink, &result, err);
     if (!code) {
         ls_make_folders(path);
@@ -111,7 +110,7 @@ static ls_code record_or_keep(recorder *k, size_t run, size_t item, ls_err *err)
                             k->suite.n),
          *path = ls_lab_trace_path(k->dir, r, item);
     bool is = false;
-    ls_code code = ls_gauge_show(k->gauge, stage, (double)before / (double)k->done->all)
+    ls_code code = ls_gauge_show(NULL, stage, (double)before / (double)k->done->all)
                        ? is_recorded(k, run, item, path, &is, err)
                        : ls_fail(err, LS_E_CANCELLED, "interrupted");
     if (!code && !is) code = record_one(k, run, item, path, err);
@@ -145,10 +144,10 @@ static ls_code load(recorder *k, const ls_options *o, ls_cost_curve *costs, ls_e
     ls_run_setup setup;
     ls_session *s = NULL;
     ls_run_setup_init(&setup, o);
-    ls_gauge_watch(k->gauge, &setup.s.model.engine);
+    ls_gauge_watch(&setup.s.model.engine);
     ls_code code = ls_model_load(&k->model, &setup.s.model, err);
     if (!code) code = ls_session_new(&s, &k->model, &setup.s.decode, err);
-    if (!code) code = ls_session_calibrate(s, LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
+    if (!code) code = ls_session_calibrate(s, LS_COSTS_MEASURED, ls_gauge_show, NULL, err);
     if (!code) {
         ls_run_describe(&k->here, &k->model, s, &setup.s.decode);
         *costs = *ls_session_costs(s);
@@ -186,8 +185,8 @@ static ls_code settle_tokens(recorder *k, const ls_command_line *c, const ls_cos
 // Records into folder `dir`, which is created. A recording appears in the folder when it is complete. A recording of
 // the same model, machine and settings is kept, so that an interrupted lab continues. LS_E_UNSUPPORTED: the folder has
 // recordings of another model.
-static ls_code record(const ls_command_line *c, const char *dir, ls_gauge *gauge, recorded *out, ls_err *err) {
-    recorder k = {.dir = dir, .gauge = gauge, .done = out};
+static ls_code record(const ls_command_line *c, const char *dir, recorded *out, ls_err *err) {
+    recorder k = {.dir = dir, .done = out};
     ls_cost_curve costs;
     *out = (recorded){0};
     ls_code code = ls_suite_read(&k.suite, c->suite, err);
@@ -266,8 +265,9 @@ static ls_code write_all(const ls_lab *lab, const char *dir, bool png, ls_err *e
 
 // ---- the command
 
-static void left_out(void *gauge, const char *text) {
-    ls_gauge_clear(gauge);
+static void left_out(void *ud, const char *text) {
+    (void)ud;
+    ls_gauge_clear();
     ls_warn("%s", text);
 }
 
@@ -276,18 +276,17 @@ ls_code ls_cmd_lab(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_lab lab = {0};
     const bool records = c->suite && c->out && !c->n_args;
     const char *dir = records ? c->out : c->n_args ? c->args[0] : NULL, *page = c->out ? c->out : dir;
-    const ls_lab_listener listener = {ls_gauge_show, left_out, &to->gauge};
+    const ls_lab_listener listener = {ls_gauge_show, left_out, NULL};
     ls_code code = LS_OK;
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     if (!records && (c->suite || c->n_args != 1))
         code = ls_fail(err, LS_E_USAGE,
                        "usage: logitspec lab --suite FILE -o DIR, or logitspec lab DIR for existing recordings");
-    if (!code && records && (code = record(c, dir, &to->gauge, &done, err)) == LS_E_CANCELLED)
+    if (!code && records && (code = record(c, dir, &done, err)) == LS_E_CANCELLED)
         ls_fail(err, code, "interrupted after %zu of %zu recordings; they are kept, and the same command continues",
                 done.kept + done.decoded, done.all);
     if (!code) code = ls_lab_read(&lab, dir, &listener, err);
     if (!code) code = write_all(&lab, page, c->png, err);
-    ls_gauge_clear(&to->gauge);
     if (!code && !c->quiet) {
         if (records)
             ls_say(0, "%zu recording%s made, %zu %s there already", done.decoded, done.decoded == 1 ? " was" : "s were",

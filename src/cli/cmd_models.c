@@ -307,19 +307,11 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     return code;
 }
 
-typedef struct {
-    ls_gauge gauge; // first: ls_gauge_show gets this, too
-    const char *name;
-} verifier;
-
-static void differs(void *ud, const char *line) {
-    verifier *v = ud;
-    ls_gauge_clear(&v->gauge);
-    ls_say(0, "%s: %s", v->name, line);
+static void differs(void *name, const char *line) {
+    ls_say(0, "%s: %s", (const char *)name, line);
 }
 
 static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, ls_console *to, ls_err *err) {
-    verifier v = {to->gauge, name};
     ls_model_place p;
     size_t bad = 0;
     ls_code code = LS_OK;
@@ -328,10 +320,9 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
                           : p.misfit            ? p.problem
                           : !p.n_files && asked ? "no lock file to compare with"
                                                 : NULL;
-    if (problem && (p.here || asked)) differs(&v, problem), bad = 1;
+    if (problem && (p.here || asked)) differs((char *)name, problem), bad = 1;
     else if (p.here && p.n_files) {
-        code = ls_model_verify(&p, &bad, &(ls_model_verify_options){ls_gauge_show, differs, &v}, err);
-        ls_gauge_clear(&v.gauge);
+        code = ls_model_verify(&p, &bad, &(ls_model_verify_options){ls_gauge_show, differs, (char *)name}, err);
         if (!code && !bad)
             ls_say(0, "%s: %zu file%s, %s: verified", name, p.n_files, ls_plural(p.n_files), amount_of(p.size).s);
     }

@@ -39,9 +39,8 @@ ls_code ls_cmd_report(const ls_command_line *c, ls_console *to, ls_err *err) {
         return ls_fail(err, LS_E_USAGE, "usage: logitspec report TRACE... [-o FILE.html|.md|.csv|.json|.svg]");
     if (!writers[form])
         return ls_fail(err, LS_E_USAGE, "--out '%.200s': the name must end in .html, .md, .csv, .json or .svg", c->out);
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     ls_code code = gather(c, &r, err);
-    ls_gauge_clear(&to->gauge);
     if (!code) writers[form](&r, &to->out);
     if (!code && ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
     if (!code && c->out) {

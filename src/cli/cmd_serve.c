@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 typedef struct {
-    ls_gauge gauge;    // first: the functions of an ls_gauge get this, too
     ls_answerer *runs; // NULL: no server does
     const ls_command_line *line;
     ls_serve_options options;
@@ -97,7 +96,7 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_options_start_cold(o, false); // what one client said must not change another one's drafts
     ls_run_setup setup;
     ls_model model = {0};
-    server s = {.gauge = to->gauge, .line = c};
+    server s = {.line = c};
     sem_init(&s.known, 0, 0);
     s.options =
         (ls_serve_options){.model = &model,
@@ -126,10 +125,11 @@ ls_code ls_cmd_serve(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (!code) code = read_keys(o->serve_watch_key_file, "LOGITSPEC_WATCH_KEY", &s.options.watch_keys, err);
     ls_catch_signals();
     ls_run_setup_init(&setup, o);
-    ls_gauge_watch(&s.gauge, &setup.s.model.engine);
+    ls_gauge_watch(&setup.s.model.engine);
     setup.s.model.engine.stop = stops_forward;
+    setup.s.model.engine.ud = &s;
     if (!code) code = ls_model_load(&model, &setup.s.model, err);
-    ls_gauge_clear(&s.gauge);
+    ls_gauge_clear();
     if (o->serve_watch_mib) s.options.feed = ls_feed_new((size_t)o->serve_watch_mib << 20);
     if (!code && screen) code = serve_on_screen(&s, to, err);
     else if (!code) code = ls_serve(&s.options, say_ready, err);

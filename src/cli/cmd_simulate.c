@@ -156,16 +156,15 @@ ls_code ls_cmd_simulate(const ls_command_line *c, ls_console *to, ls_err *err) {
     outcome *out = NULL;
     int n;
     if (!c->n_args) return ls_fail(err, LS_E_USAGE, "usage: logitspec simulate TRACE... (files of --trace)");
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     ls_code code = ls_variants_read(&variants, &n, "--methods", c->methods ? c->methods : "all", &c->options, err);
     for (int i = 0; i < c->n_args && !code; i++) code = load(&all, c->args[i], err);
     if (!code && !all.emitted) code = ls_fail(err, LS_E_RANGE, "the traces have no output");
     if (!code) out = ls_calloc((size_t)n, sizeof *out);
     for (int i = 0; i < n && !code; i++) {
-        ls_gauge_show(&to->gauge, "simulating", (double)i / n);
+        ls_gauge_show(NULL, "simulating", (double)i / n);
         code = run(&all, &variants[i], &out[i], err);
     }
-    ls_gauge_clear(&to->gauge);
     if (!code) {
         ls_table t = table_of(variants, out, n);
         ls_warn_of_gaps(&all.gaps, NULL);

@@ -119,7 +119,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
     ls_code code = ls_variants_read(&list, &n, "--methods", methods, &t->base, err);
     for (int i = 0; i < n && !code; i++) {
         const char *word = list[i].label;
-        ls_gauge_show(t->k.gauge, "simulating", (double)i / n);
+        ls_gauge_show(NULL, "simulating", (double)i / n);
         // a word with a sizing of its own, or a YAML file, is simulated unchanged
         if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
         else
@@ -390,13 +390,12 @@ static ls_code fit_c2t(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_code code = LS_OK;
     if (strcmp(c->fit, "c2t")) return ls_fail(err, LS_E_USAGE, "--fit is '%.40s', expected c2t", c->fit);
     if (!c->n_args) return ls_fail(err, LS_E_USAGE, "usage: logitspec tune --fit c2t TRACE... (files of --trace)");
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     for (int i = 0; i < c->n_args && !code; i++) code = read_trace(&f, c->args[i], err);
     if (!code && !f.n_rows)
         code =
             ls_fail(err, LS_E_RANGE,
                     "the traces have no drafts with estimates (traces of level steps and of method plain have none)");
-    ls_gauge_clear(&to->gauge);
     if (!code) ls_warn_of_gaps(&f.gaps, NULL);
     if (!code) code = conclude_fit(&f, c, &to->out, err);
     free(f.rows);
@@ -412,9 +411,9 @@ static ls_code find_fastest(const ls_command_line *c, ls_console *to, ls_err *er
     if (c->n_args)
         return ls_fail(err, LS_E_USAGE, "'logitspec tune' takes prompts; for recordings such as %.80s, use --fit c2t",
                        c->args[0]);
-    tuning t = {.line = c, .k.gauge = &to->gauge};
+    tuning t = {.line = c};
     ls_buf finalists = {0};
-    ls_gauge_reads(&to->gauge);
+    ls_gauge_reads();
     ls_options_copy(&t.base, &c->options);
     ls_settle_seed(&t.base);
     ls_code code = ls_comparison_prompts(&t.k, c, err);
@@ -424,7 +423,6 @@ static ls_code find_fastest(const ls_command_line *c, ls_console *to, ls_err *er
         choose_finalists(&t, &finalists);
         code = run(&t, finalists.p, err);
     }
-    ls_gauge_clear(&to->gauge);
     if (!code) conclude(&t, &to->out);
     for (size_t i = 0; t.turns && i < t.k.suite.n_turns; i++) ls_recording_free(t.turns[i]);
     free(t.turns);

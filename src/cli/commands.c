@@ -18,12 +18,14 @@ enum { MAX_PROMPT_BYTES = 64 << 20 };
 void ls_warn_of_gaps(const ls_trace_gaps *g, const char *file) {
     ls_buf text = {0};
     ls_trace_gaps_text(g, &text);
+    ls_gauge_clear();
     if (text.n) ls_warn("%s%s%s", file ? file : "", file ? ": " : "", text.p);
     ls_buf_free(&text);
 }
 
 bool ls_write_out(const char *p, size_t n) {
     static bool told; // once for all writes of a command
+    ls_gauge_clear();
     const bool ok = fwrite(n ? p : "", 1, n, stdout) == n && !fflush(stdout) && !ferror(stdout);
     if (!ok && !told) ls_warn("cannot write to standard output: %s", ls_write_reason(errno));
     told |= !ok;
@@ -48,6 +50,7 @@ void ls_say(int left, const char *fmt, ...) {
     ls_sanitize_str(&line, text);
     ls_buf_char(&line, '\n');
     ls_wrap(&line, 0, ls_columns(STDOUT_FILENO), left);
+    ls_gauge_clear();
     fwrite(line.p, 1, line.n, stdout);
     ls_buf_free(&line);
     free(text);

@@ -144,13 +144,13 @@ ls_code ls_comparison_open(ls_comparison *k, ls_err *err) {
     list(k);
     if (!k->model.engine) {
         ls_model_options model = k->c[0].setup.s.model;
-        ls_gauge_watch(k->gauge, &model.engine);
+        ls_gauge_watch(&model.engine);
         code = ls_model_load(&k->model, &model, err);
     }
     if (!code) k->b.exact = k->model.engine->exact;
     for (int i = 0; i < k->n && !code; i++) {
         if ((code = ls_session_new(&k->sessions[i], &k->model, &k->c[i].setup.s.decode, err))) break;
-        code = ls_session_calibrate(k->sessions[i], LS_COSTS_MEASURED, ls_gauge_show, k->gauge, err);
+        code = ls_session_calibrate(k->sessions[i], LS_COSTS_MEASURED, ls_gauge_show, NULL, err);
     }
     return code;
 }
@@ -236,8 +236,7 @@ static ls_code run_until_idle(ls_comparison *k, size_t at, const ls_buf *before,
     *least = INFINITY;
     for (int attempt = 0; attempt < ATTEMPTS && !(*least <= LS_BUSY); attempt++, again = true) {
         if (again && (k->also || !rewind_all(k, before))) break;
-        if (attempt)
-            ls_gauge_show(k->gauge, "the machine is busy: repeating the prompt", (double)at / (double)k->suite.n);
+        if (attempt) ls_gauge_show(NULL, "the machine is busy: repeating the prompt", (double)at / (double)k->suite.n);
         const ls_code code = run_once(k, at, err);
         if (code) return code;
         const double noise = noise_of(k, at);
@@ -307,7 +306,7 @@ static void tell_progress(ls_comparison *k, size_t first, uint64_t start) {
     const double s = done ? (double)(ls_now_ns() - start) / 1e9 / (double)done * (double)left : 0;
     if (done && s < 90) snprintf(stage, sizeof stage, "comparing, %.0f s left", ceil(s));
     else if (done) snprintf(stage, sizeof stage, "comparing, %.0f min left", ceil(s / 60));
-    ls_gauge_show(k->gauge, stage, (double)k->b.done / (double)k->suite.n);
+    ls_gauge_show(NULL, stage, (double)k->b.done / (double)k->suite.n);
 }
 
 // Skips a prompt that does not fit the context: lists it in the results and removes it from the suite.

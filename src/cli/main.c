@@ -165,13 +165,13 @@ static ls_code run(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (!code) code = begin_log(c, command->name, err);
     if (code) return code;
     warn_of_idle_flags(c);
-    to->gauge = (ls_gauge){.quiet = c->quiet || c->json, .tty = isatty(STDERR_FILENO)};
+    ls_gauge_begin(c->quiet || c->json);
     return command->run(c, to, err);
 }
 
 // Prints the command's output or its error. Returns the exit code.
 static int conclude(ls_code code, const ls_err *err, ls_console *to) {
-    ls_gauge_clear(&to->gauge);
+    ls_gauge_clear();
     if (!code) return ls_print(&to->out) ? to->status : LS_EXIT_FAILED;
     ls_buf_free(&to->out);
     fflush(stdout); // what was said before the error

@@ -9,6 +9,12 @@
 
 volatile sig_atomic_t ls_interrupted;
 
+static struct {
+    bool shows, tty; // tty: standard error is a terminal
+    bool shown;
+    uint64_t last_ns; // when a line was shown, or the work began; 1: long ago, so that the next line is shown at once
+} gauge;
+
 static void on_signal(int signal) {
     ls_interrupted = signal;
 }
@@ -33,50 +39,58 @@ void ls_leave_signals(void) {
     }
 }
 
-bool ls_gauge_show(void *gauge, const char *stage, double fraction) {
-    ls_gauge *g = gauge;
+void ls_gauge_begin(bool quiet) {
+    gauge.shows = !quiet;
+    gauge.tty = isatty(STDERR_FILENO);
+}
+
+bool ls_gauge_show(void *ud, const char *stage, double fraction) {
+    (void)ud;
     uint64_t now = ls_now_ns();
-    if (!g->last_ns) g->last_ns = now;
-    if (!g->quiet && now - g->last_ns > (g->tty ? 200000000u : 2000000000u)) {
+    if (!gauge.last_ns) gauge.last_ns = now;
+    if (gauge.shows && now - gauge.last_ns > (gauge.tty ? 200000000u : 2000000000u)) {
         char percent[16] = "";
         if (fraction >= 0) snprintf(percent, sizeof percent, " %.0f%%", 100 * fraction);
         ls_buf line = {0};
         ls_sanitize_fmt(&line, "%s", stage); // the stage may contain a file name
-        if (g->tty)                          // \r cannot go back over a wrapped line
+        if (gauge.tty)                       // \r cannot go back over a wrapped line
             line.n = ls_fitting(line.p, line.n, ls_columns(STDERR_FILENO) - 1 - (int)strlen(percent), &(int){0});
         ls_buf_str(&line, percent);
-        fprintf(stderr, g->tty ? "\r\033[K%s" : "%s\n", line.p);
+        fprintf(stderr, gauge.tty ? "\r\033[K%s" : "%s\n", line.p);
         ls_buf_free(&line);
-        g->last_ns = now;
-        g->shown = g->tty;
+        gauge.last_ns = now;
+        gauge.shown = gauge.tty;
     }
     return !ls_interrupted;
 }
 
-static void note(void *gauge, const char *text) {
-    ls_gauge *g = gauge;
-    ls_gauge_clear(g);
-    if (!g->quiet) ls_warn("%s", text);
+void ls_gauge_hurry(void) {
+    gauge.last_ns = 1;
 }
 
-static bool is_interrupted(void *gauge) {
-    (void)gauge;
+static void note(void *ud, const char *text) {
+    (void)ud;
+    ls_gauge_clear();
+    if (gauge.shows) ls_warn("%s", text);
+}
+
+static bool is_interrupted(void *ud) {
+    (void)ud;
     return ls_interrupted != 0;
 }
 
-void ls_gauge_watch(ls_gauge *g, ls_engine_options *b) {
+void ls_gauge_watch(ls_engine_options *b) {
     b->progress = ls_gauge_show;
     b->note = note;
     b->stop = is_interrupted;
-    b->ud = g;
 }
 
-void ls_gauge_reads(ls_gauge *g) {
+void ls_gauge_reads(void) {
     ls_catch_signals();
-    ls_lines_watch(ls_gauge_show, g);
+    ls_lines_watch(ls_gauge_show, NULL);
 }
 
-void ls_gauge_clear(ls_gauge *g) {
-    if (g->shown) fputs("\r\033[K", stderr);
-    g->shown = false;
+void ls_gauge_clear(void) {
+    if (gauge.shown) fputs("\r\033[K", stderr);
+    gauge.shown = false;
 }

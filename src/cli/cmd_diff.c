@@ -20,13 +20,6 @@ typedef struct {
     double ms[2];
 } stretch;
 
-static size_t shared_text(const ls_report_turn *a, const ls_report_turn *b) {
-    const size_t n = a->n_text < b->n_text ? a->n_text : b->n_text;
-    size_t i = 0;
-    while (i < n && a->text[i].id == b->text[i].id) i++;
-    return i;
-}
-
 // Fills out with the stretches of the shared text (its first `same` tokens); returns their number.
 static size_t stretches(const ls_report_turn *x[2], size_t same, stretch *out) {
     size_t n = 0, at[2] = {0, 0}, done[2] = {0, 0}; // steps taken, tokens emitted
@@ -56,7 +49,7 @@ static int by_difference(const void *a, const void *b) {
 
 static void quote(const ls_report_turn *x, size_t from, size_t to, ls_buf *out) {
     ls_buf text = {0};
-    for (size_t i = from; i < to && text.n < QUOTED; i++) ls_label_token(&text, x->tokens, x->text[i].id);
+    for (size_t i = from; i < to && text.n < QUOTED; i++) ls_label_token(&text, x->tokens, x->text[i].draft.token);
     ls_sanitize_line(out, text.p, text.n);
     if (text.n >= QUOTED) ls_buf_str(out, "...");
     ls_buf_free(&text);
@@ -128,7 +121,7 @@ static ls_table differences(const ls_report_turn *x, stretch *all, size_t n) {
 }
 
 static void compare(const ls_report_turn *x[2], ls_buf *out) {
-    const size_t same = shared_text(x[0], x[1]);
+    const size_t same = ls_report_same_text(x[0], x[1]);
     describe(x[0], 'A', out);
     describe(x[1], 'B', out);
     const int columns = ls_columns(STDOUT_FILENO);

@@ -59,7 +59,7 @@ static const ls_suite_item *item_of(const ls_suite *suite, const ls_buf *prompt)
 
 static void answer(const ls_report_turn *t, ls_buf *out) {
     for (size_t i = 0; i < t->n_text; i++) {
-        const ls_token *token = ls_token_of(t->tokens, t->text[i].id);
+        const ls_token *token = ls_token_of(t->tokens, t->text[i].draft.token);
         if (!token->special) ls_buf_add(out, token->bytes, (size_t)token->n);
     }
 }

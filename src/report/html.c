@@ -58,22 +58,24 @@ static void configuration(const ls_report *r, ls_buf *out) {
 // ---- text
 
 static const char *class_of(const ls_report_token *t) {
-    return t->from != LS_SOURCE_ROOT ? ls_source_kinds[ls_sources[t->from].kind].html_class : t->corrected ? "c" : NULL;
+    if (t->draft.from != LS_SOURCE_ROOT) return ls_source_kinds[ls_sources[t->draft.from].kind].html_class;
+    return t->corrected ? "c" : NULL;
 }
 
 static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
     const ls_report_token *t = &turn->text[at];
+    const ls_draft *d = &t->draft;
     ls_buf b = {0};
-    ls_buf_fmt(&b, "token %zu (id %d), step %u", at, t->id, turn->steps[t->step].index);
-    if (t->depth == 0)
+    ls_buf_fmt(&b, "token %zu (id %d), step %u", at, d->token, turn->steps[t->step].index);
+    if (d->depth == 0)
         ls_buf_fmt(&b, ": root%s",
                    t->corrected ? ", the target's choice instead of a rejected draft" : ", the target's choice");
     else {
-        ls_buf_fmt(&b, ", depth %d: %s", t->depth, ls_draft_source_label((ls_draft_source)t->from));
-        if (t->rank >= 0) ls_buf_fmt(&b, ", rank %d", t->rank);
-        if (t->match_n) ls_buf_fmt(&b, ", %d-gram", t->match_n);
-        if (t->match_pos >= 0) ls_buf_fmt(&b, " at %d", t->match_pos);
-        if (!isnan(t->est_p)) ls_buf_fmt(&b, ", estimated %.3f", (double)t->est_p);
+        ls_buf_fmt(&b, ", depth %d: %s", d->depth, ls_draft_source_label((ls_draft_source)d->from));
+        if (d->rank >= 0) ls_buf_fmt(&b, ", rank %d", d->rank);
+        if (d->match_n) ls_buf_fmt(&b, ", %d-gram", d->match_n);
+        if (d->match_pos >= 0) ls_buf_fmt(&b, " at %d", d->match_pos);
+        if (!isnan(d->est_p)) ls_buf_fmt(&b, ", estimated %.3f", (double)d->est_p);
     }
     if (!isnan(t->p)) ls_buf_fmt(&b, ", p %.3f", (double)t->p);
     if (t->lossy) ls_buf_str(&b, "; LOSSY: the target chose another token");
@@ -88,14 +90,14 @@ static void answer(const ls_report_turn *turn, ls_buf *out) {
     ls_buf_str(out, "<div class=\"text\">");
     for (size_t i = 0; i < turn->n_text; i++) {
         const ls_report_token *t = &turn->text[i];
-        const ls_token *token = ls_token_of(turn->tokens, t->id);
+        const ls_token *token = ls_token_of(turn->tokens, t->draft.token);
         const char *class = class_of(t);
         if (!token->special) ls_buf_add(&wait, token->bytes, (size_t)token->n); // special tokens are not text
         size_t whole = 0;
         for (int len; whole < wait.n && (len = ls_utf8_decode(wait.p + whole, wait.n - whole, NULL)) != 0;)
             whole += len > 0 ? (size_t)len : 1;
         if (i + 1 == turn->n_text) whole = wait.n;
-        ls_buf_fmt(out, "<span data-id=\"%d\"", t->id);
+        ls_buf_fmt(out, "<span data-id=\"%d\"", t->draft.token);
         if (class || t->lossy) ls_buf_fmt(out, " class=\"%s%s\"", class ? class : "", t->lossy ? " l" : "");
         if (token->special) {
             ls_buf_str(out, " data-special=\"");

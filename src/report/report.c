@@ -95,17 +95,8 @@ static void add_text(ls_report_turn *t, const ls_step *s) {
         t->text = ls_grown(t->text, t->n_text, sizeof *t->text);
         const bool is_lossy = at_lossy < n_lossy && lossy[at_lossy] == i;
         at_lossy += is_lossy;
-        t->text[t->n_text++] = (ls_report_token){.id = n->token,
-                                                 .step = (uint32_t)t->n_steps,
-                                                 .depth = n->depth,
-                                                 .rank = n->rank,
-                                                 .match_n = n->match_n,
-                                                 .from = n->from,
-                                                 .corrected = s->corrected && i == 0,
-                                                 .lossy = is_lossy,
-                                                 .match_pos = n->match_pos,
-                                                 .est_p = n->est_p,
-                                                 .p = n->p};
+        t->text[t->n_text++] =
+            (ls_report_token){n->draft, n->p, (uint32_t)t->n_steps, .corrected = s->corrected && i == 0, is_lossy};
     }
 }
 
@@ -284,10 +275,10 @@ static void add_to_prompt(ls_report *r, size_t turn) {
     t->prompt = at;
 }
 
-static bool same_text(const ls_report_turn *a, const ls_report_turn *b) {
-    bool same = a->n_text == b->n_text;
-    for (size_t i = 0; i < a->n_text && same; i++) same = a->text[i].id == b->text[i].id;
-    return same;
+size_t ls_report_same_text(const ls_report_turn *a, const ls_report_turn *b) {
+    size_t n = 0;
+    while (n < a->n_text && n < b->n_text && a->text[n].draft.token == b->text[n].draft.token) n++;
+    return n;
 }
 
 // The first group's turn of the same prompt, if both ended.
@@ -301,7 +292,7 @@ static void compare_with_first(ls_report *r) {
             ls_report_group *g = &r->groups[t->group];
             if (t->group == 0 || !t->finish) continue;
             g->shared++;
-            g->equal += same_text(first, t);
+            g->equal += t->n_text == first->n_text && ls_report_same_text(first, t) == t->n_text;
             g->shared_us += t->stats.total_us;
             g->first_us += first->stats.total_us;
         }

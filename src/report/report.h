@@ -10,15 +10,10 @@ enum { LS_REPORT_BINS = 10, LS_REPORT_WORST = 5, LS_REPORT_BEST = 2 };
 
 // An output token and where it came from.
 typedef struct {
-    int32_t id;
-    uint32_t step; // of its turn
-    int16_t depth; // 0: a root
-    int16_t rank;  // of its branch in the last logits; -1: the root's continuation, or not known
-    int16_t match_n;
-    uint8_t from;          // ls_draft_source
+    ls_draft draft;
+    float p;
+    uint32_t step;         // of its turn
     bool corrected, lossy; // replaces a rejected draft; accepted although the target chose another token
-    int32_t match_pos;
-    float est_p, p;
 } ls_report_token;
 
 // A step without its tree.
@@ -51,6 +46,8 @@ typedef struct {
     ls_stats stats;
     ls_finish finish; // LS_GOING: the trace ends before the turn does
 } ls_report_turn;
+
+size_t ls_report_same_text(const ls_report_turn *a, const ls_report_turn *b); // tokens with which both begin
 
 // Turns with the same model, device, method and settings.
 typedef struct {

@@ -197,9 +197,7 @@ static ls_code measure(bench *b, const ls_command_line *c, ls_err *err) {
     b->load_ms = (double)(ls_now_ns() - start) / 1e6;
     ls_run_setup_free(&setup);
     if (code) return code;
-    ls_gauge_show(NULL, "measuring the machine", -1);
-    ls_machine_model(&b->manifest, &b->model);
-    ls_machine_model_limits(&b->manifest, &b->model);
+    ls_machine_model(&b->manifest, &b->model, true);
     const int32_t room = b->model.engine->n_context, most = b->rows.v[b->rows.n - 1];
     b->cells[b->n++] = (cell){.tokens = room < READ ? room : READ};
     for (int k = 0; k < b->contexts.n; k++) {

@@ -168,11 +168,7 @@ static ls_code run_all(work *w, ls_err *err) {
     ls_manifest manifest;
     ls_cpu_wait waits = ls_machine_begin(&manifest);
     if ((code = ls_comparison_open(&w->k, err))) return code;
-    ls_machine_model(&manifest, &w->k.model);
-    if (c->suite) { // not for a single prompt, which should start at once
-        ls_gauge_show(NULL, "measuring the machine", -1);
-        ls_machine_model_limits(&manifest, &w->k.model);
-    }
+    ls_machine_model(&manifest, &w->k.model, c->suite != NULL); // a single prompt should start at once
     for (int i = w->k.n - 1; i >= 0;
          i--) { // with the costs of the first method that has any, another run sizes trees alike
         const ls_cost_curve *z = ls_session_costs(w->k.sessions[i]);

@@ -50,7 +50,7 @@ ls_cpu_wait ls_machine_begin(ls_manifest *m) {
     return waits;
 }
 
-void ls_machine_model(ls_manifest *m, const ls_model *model) {
+void ls_machine_model(ls_manifest *m, const ls_model *model, bool limits) {
     const ls_engine *e = model->engine;
     snprintf(m->model, sizeof m->model, "%s", model->name);
     snprintf(m->sha256, sizeof m->sha256, "%s", model->sha256);
@@ -63,11 +63,9 @@ void ls_machine_model(ls_manifest *m, const ls_model *model) {
     m->kv_kb = (double)e->kv_bytes / 1e3;
     m->weight_mb = (double)e->weight_bytes / 1e6;
     m->row_mmac = (double)e->row_macs / 1e6;
-}
-
-void ls_machine_model_limits(ls_manifest *m, const ls_model *model) {
-    if (model->engine->weight_bytes && !strcmp(model->engine->device, "cpu"))
-        ls_machine_limits(m, model->engine->threads, NULL);
+    if (!limits) return;
+    ls_gauge_show(NULL, "measuring the machine", -1);
+    ls_machine_limits(m, e->threads, NULL);
 }
 
 void ls_machine_end(ls_manifest *m, ls_cpu_wait *w) {

@@ -11,8 +11,8 @@ ls_cpu_wait ls_machine_begin(ls_manifest *m);
 // (weight_mb), else more than caches hold. LS_E_BACKEND: no compute library. A second call keeps the larger value of
 // each limit.
 ls_code ls_machine_limits(ls_manifest *m, int32_t threads, ls_err *err);
-void ls_machine_model(ls_manifest *m, const ls_model *model);
-void ls_machine_model_limits(ls_manifest *m, const ls_model *model); // if it runs on the CPU
+// Enters the model. limits: measures the hardware limits, too, if it runs on the CPU.
+void ls_machine_model(ls_manifest *m, const ls_model *model, bool limits);
 void ls_machine_end(ls_manifest *m, ls_cpu_wait *w); // after the measurement: load, waits, and the limits again
 
 // The parts of `bench` that run no methods. forward: the cost of forwards and of prefill. limits: the hardware limits.

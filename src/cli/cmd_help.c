@@ -283,11 +283,6 @@ static void methods(manual *m) {
 }
 
 // The fields of each kind of line, from the JSON Schema of `export --schema`.
-typedef struct {
-    manual *m;
-    const ls_json *definitions;
-    const char *before; // prefix of field names: "nodes[]."
-} rows;
 
 static void quoted(const ls_json *v, ls_buf *out) {
     int64_t number;
@@ -317,28 +312,28 @@ static void type_name(const ls_json *s, ls_buf *out) {
     else ls_buf_str(out, ls_json_str(type, NULL));
 }
 
-static void object(const rows *r, const ls_json *reference, const char *before);
+static void object(manual *m, const ls_json *definitions, const ls_json *reference, const char *before);
 
-static void field(const rows *r, const char *name, const ls_json *s) {
+// before: of the names of fields, such as "nodes[]."
+static void field(manual *m, const ls_json *definitions, const char *before, const char *name, const ls_json *s) {
     const bool is_list = ls_json_is(ls_json_get(s, "type"), "array");
     const ls_json *reference = ls_json_get(is_list ? ls_json_get(s, "items") : s, "$ref");
     ls_buf term = {0}, kind = {0};
-    ls_buf_fmt(&term, "%s%s", r->before, name);
+    ls_buf_fmt(&term, "%s%s", before, name);
     type_name(s, &kind);
-    item(r->m, term.p, kind.p, ls_json_str(ls_json_get(s, "description"), NULL));
+    item(m, term.p, kind.p, ls_json_str(ls_json_get(s, "description"), NULL));
     if (reference) {
         ls_buf_str(&term, is_list ? "[]." : ".");
-        object(r, reference, term.p);
+        object(m, definitions, reference, term.p);
     }
     ls_buf_free(&term);
     ls_buf_free(&kind);
 }
 
-static void object(const rows *r, const ls_json *reference, const char *before) {
+static void object(manual *m, const ls_json *definitions, const ls_json *reference, const char *before) {
     const char *name = strrchr(ls_json_str(reference, NULL), '/') + 1;
-    const rows inner = {r->m, r->definitions, before};
-    const ls_json *properties = ls_json_get(ls_json_get(r->definitions, name), "properties");
-    for (ls_json_member m = {0}; ls_json_next(properties, &m);) field(&inner, m.key, m.value);
+    const ls_json *properties = ls_json_get(ls_json_get(definitions, name), "properties");
+    for (ls_json_member f = {0}; ls_json_next(properties, &f);) field(m, definitions, before, f.key, f.value);
 }
 
 static void trace(manual *m) {
@@ -347,11 +342,10 @@ static void trace(manual *m) {
     ls_trace_schema(&schema);
     ls_json_parse(&doc, schema.p, schema.n, "schema", NULL); // the program's own: always valid
     const ls_json *kinds = ls_json_get(doc, "oneOf");
-    const rows r = {m, ls_json_get(doc, "$defs"), ""};
     for (size_t i = 0; i < ls_json_size(kinds); i++) {
         const ls_json *reference = ls_json_get(ls_json_at(kinds, i), "$ref");
         head(m, strrchr(ls_json_str(reference, NULL), '/') + 1);
-        object(&r, reference, "");
+        object(m, ls_json_get(doc, "$defs"), reference, "");
     }
     ls_json_free(doc);
     ls_buf_free(&schema);

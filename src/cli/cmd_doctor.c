@@ -210,6 +210,14 @@ static void check_files(report *r) {
     ls_buf_free(&text);
 }
 
+// Local time to the minute; "?": not known.
+static ls_short_text date_of(time_t at) {
+    ls_short_text t = {"?"};
+    struct tm day;
+    if (localtime_r(&at, &day)) strftime(t.s, sizeof t.s, "%Y-%m-%d %H:%M", &day);
+    return t;
+}
+
 typedef struct {
     report *r;
     int n;
@@ -222,18 +230,15 @@ static void show_measured(void *ud, const char *what, const char *key, const ls_
                                       "on a busy machine; to be measured again", "on an idle machine"};
     enum { SHA256 = 1, DEVICE, DTYPE, THREADS = 6, PARTS = 8 };
     measurements *m = ud;
-    char *copy = ls_strdup(key), *part[PARTS] = {copy}, when[32] = "?";
-    const time_t at = (time_t)is->when;
-    struct tm day;
+    char *copy = ls_strdup(key), *part[PARTS] = {copy};
     int n = 1;
     for (char *p = copy; n < PARTS && (p = strstr(p, " | ")); p += 3) {
         *p = 0;
         part[n++] = p + 3;
     }
-    if (localtime_r(&at, &day)) strftime(when, sizeof when, "%Y-%m-%d %H:%M", &day);
     if (n > THREADS) {
         check(m->r, "measured", true, false, "%s of model %.12s, %s, %s, %s: %s, %s", what, part[SHA256], part[DEVICE],
-              part[DTYPE], part[THREADS], when, how[is->how]);
+              part[DTYPE], part[THREADS], date_of((time_t)is->when).s, how[is->how]);
         ls_jw_field_str(&m->r->json, "what", what);
         ls_jw_field_str(&m->r->json, "key", key);
         ls_jw_field_int(&m->r->json, "when", is->when);
@@ -311,7 +316,7 @@ static void ask_model(report *r, ls_setup *s, const ls_command_line *c) {
 
 // What drafters keep of earlier answers (spec/recall.h); forget: removes it.
 static void check_drafts(report *r, bool forget) {
-    char *folder = ls_user_path("XDG_STATE_HOME", ".local/state", "drafts"), when[32] = "?";
+    char *folder = ls_user_path("XDG_STATE_HOME", ".local/state", "drafts");
     DIR *dir = folder ? opendir(folder) : NULL;
     double bytes = 0;
     time_t newest = 0;
@@ -325,14 +330,12 @@ static void check_drafts(report *r, bool forget) {
         if (forget) removed += !unlinkat(dirfd(dir), e->d_name, 0);
     }
     if (dir) closedir(dir);
-    struct tm day;
-    if (localtime_r(&newest, &day)) strftime(when, sizeof when, "%Y-%m-%d %H:%M", &day);
     if (forget)
         check(r, "drafts", removed == n, true, "%d of %d file%s of earlier answers removed", removed, n, ls_plural(n));
     else if (n)
         check(r, "drafts", true, false,
               "%d file%s of earlier answers, %.1f MB, the newest of %s, in %s; doctor --forget-drafts removes them", n,
-              ls_plural(n), bytes / 1e6, when, folder);
+              ls_plural(n), bytes / 1e6, date_of(newest).s, folder);
     else check(r, "drafts", true, false, "nothing of earlier answers is kept (logitspec.file: auto keeps it)");
     free(folder);
 }

@@ -198,12 +198,10 @@ ls_code ls_count_read(const char *flag, const char *text, int32_t least, int32_t
 }
 
 static ls_code wrong_steps(const char *at, size_t least, size_t most, ls_err *err) {
-    if (most == SIZE_MAX && least)
-        return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; the first is %zu", at,
-                       least);
-    if (most == SIZE_MAX) return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22", at);
-    return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22; there are %zu to %zu", at,
-                   least, most);
+    char known[64] = "";
+    if (most < SIZE_MAX) snprintf(known, sizeof known, "; there are %zu to %zu", least, most);
+    else if (least) snprintf(known, sizeof known, "; the first is %zu", least);
+    return ls_fail(err, LS_E_USAGE, "--step '%.40s': expected steps such as 5 or 5,17,20-22%s", at, known);
 }
 
 // Reads the range at p. Returns its end, a comma or the end of the list; NULL: it is malformed.

@@ -6,24 +6,19 @@
 #include "base/utf8.h"
 #include "cli/variant.h"
 #include "decode/simulate.h"
-#include "decode/stats.h"
+#include "report/report.h"
 #include "report/table.h"
-#include "trace/trace_read.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 typedef struct {
+    ls_report of; // all turns must have the tokenizer of the first
     ls_recording **turns;
     size_t n;
-    ls_run run; // of the first header; other headers must have the same tokenizer
-    char file[256];
-    uint64_t steps, emitted; // of the recording
-    ls_trace_gaps gaps;
+    uint64_t steps, emitted;
 } recordings;
 
 typedef struct {
@@ -31,44 +26,37 @@ typedef struct {
     double seconds;
 } outcome;
 
-static ls_code add_header(recordings *all, const ls_trace_header *h, const char *path, ls_err *err) {
-    if (ls_trace_guarantee(h) != LS_SAME_TEXT)
-        return ls_fail(err, LS_E_USAGE, "%s: recorded with the acceptance %s; simulate needs exact outputs", path,
-                       h->acceptance);
-    if (!all->n) {
-        all->run = h->run;
-        snprintf(all->file, sizeof all->file, "%s", path);
-    } else if (h->run.tokenizer_id != all->run.tokenizer_id)
-        return ls_fail(err, LS_E_USAGE, "%s and %s have different tokenizers", path, all->file);
-    all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
-    all->turns[all->n++] = ls_recording_new(h->prompt.p, h->prompt.n, h->run.n_context);
-    return LS_OK;
+static bool add_step(void *ud, const ls_step *s) {
+    recordings *all = ud;
+    for (; all->n < all->of.n_turns; all->n++) { // a header comes before the steps
+        const ls_trace_header *h = &all->of.turns[all->n].header;
+        all->turns = ls_realloc(all->turns, (all->n + 1) * sizeof *all->turns);
+        all->turns[all->n] = ls_recording_new(h->prompt.p, h->prompt.n, h->run.n_context);
+    }
+    ls_recording_add(all->turns[all->n - 1], s);
+    all->steps++;
+    all->emitted += (uint64_t)s->n_emitted;
+    return false;
 }
 
 static ls_code load(recordings *all, const char *path, ls_err *err) {
-    ls_trace_reader *r;
-    ls_trace_line line;
-    ls_code code = ls_trace_read_open(&r, path, err);
-    if (code) return code;
-    while (!(code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) {
-        if (line == LS_TRACE_HEADER && (code = add_header(all, ls_trace_read_header(r), path, err))) break;
-        if (line != LS_TRACE_STEP) continue;
-        const ls_step *s = ls_trace_read_step(r);
-        assert(all->n); // a header comes before the steps
-        ls_recording_add(all->turns[all->n - 1], s);
-        all->steps++;
-        all->emitted += (uint64_t)s->n_emitted;
-    }
-    ls_trace_read_gaps(r, &all->gaps);
-    ls_trace_read_close(r);
+    ls_code code = ls_report_add(&all->of, path, add_step, all, err);
+    const ls_report_turn *first = all->of.turns, *end = first + all->of.n_turns;
+    for (const ls_report_turn *t = first; t < end && !code; t++)
+        if (ls_trace_guarantee(&t->header) != LS_SAME_TEXT)
+            code = ls_fail(err, LS_E_USAGE, "%s: recorded with the acceptance %s; simulate needs exact outputs",
+                           t->file, t->header.acceptance);
+        else if (t->header.run.tokenizer_id != first->header.run.tokenizer_id)
+            code = ls_fail(err, LS_E_USAGE, "%s and %s have different tokenizers", t->file, first->file);
     return code;
 }
 
 static ls_code run(const recordings *all, const ls_variant *c, outcome *out, ls_err *err) {
     ls_simulator *s;
-    const ls_draft_setup place = ls_run_place(&all->run);
+    const ls_run *recorded = &all->of.turns[0].header.run;
+    const ls_draft_setup place = ls_run_place(recorded);
     const ls_cost_curve *given = &c->setup.s.decode.costs;
-    ls_code code = ls_simulator_new(&s, &c->setup.s.decode, &place, given->given ? given : &all->run.costs, err);
+    ls_code code = ls_simulator_new(&s, &c->setup.s.decode, &place, given->given ? given : &recorded->costs, err);
     if (code) return ls_err_prefix(err, "%s", c->label);
     const uint64_t start = ls_now_ns();
     for (size_t i = 0; i < all->n && !code; i++) {
@@ -110,17 +98,18 @@ static ls_table table_of(const ls_variant *c, const outcome *o, int n) {
 }
 
 static void text(const recordings *all, const outcome *o, const ls_table *table, ls_buf *out) {
-    ls_sanitize_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", all->run.model, all->n,
-                    ls_plural(all->n), (unsigned long long)all->emitted, ls_plural(all->emitted), all->run.method,
+    const ls_run *run = &all->of.turns[0].header.run;
+    ls_sanitize_row(out, "%s: %zu turn%s, %llu token%s, recorded with %s: MAT %.2f", run->model, all->of.n_turns,
+                    ls_plural(all->of.n_turns), (unsigned long long)all->emitted, ls_plural(all->emitted), run->method,
                     ls_per((double)all->emitted, all->steps));
     ls_buf_char(out, '\n');
     ls_table_text(table, out);
     const ls_simulated *t = &o[0].total;
     ls_buf_fmt(out, "\nspeedup: over plain decoding, %s\n",
-               all->run.costs.base_ms[0] > 0
+               run->costs.base_ms[0] > 0
                    ? "estimated from the recorded costs of forwards and the drafting time measured here"
                    : "not known: the trace has no costs, so sizing by cost uses the maximum number of rows");
-    if (all->run.n_mixtures)
+    if (run->n_mixtures)
         ls_buf_str(
             out, "experts: a simulation does not know which experts a row takes, so trees are sized by rows alone, as "
                  "by --sizing rows, and their times are those of rows\n");
@@ -138,13 +127,13 @@ static void text(const recordings *all, const outcome *o, const ls_table *table,
 
 static void json(const recordings *all, const ls_table *table, ls_buf *out) {
     ls_jsonw w = ls_jw_begin(out);
-    ls_jw_field_str(&w, "model", all->run.model);
-    ls_jw_field_str(&w, "recorded_with", all->run.method);
-    ls_jw_field_u64(&w, "turns", all->n);
+    ls_jw_field_str(&w, "model", all->of.turns[0].header.run.model);
+    ls_jw_field_str(&w, "recorded_with", all->of.turns[0].header.run.method);
+    ls_jw_field_u64(&w, "turns", all->of.n_turns);
     ls_jw_field_u64(&w, "recorded_steps", all->steps);
     ls_jw_field_u64(&w, "recorded_tokens", all->emitted);
-    ls_jw_field_u64(&w, "incomplete_files", all->gaps.torn);
-    ls_jw_field_u64(&w, "lost_lines", all->gaps.lost);
+    ls_jw_field_u64(&w, "incomplete_files", all->of.gaps.torn);
+    ls_jw_field_u64(&w, "lost_lines", all->of.gaps.lost);
     ls_jw_key(&w, "methods");
     ls_table_json(table, &w);
     ls_jw_end(&w);
@@ -167,7 +156,7 @@ ls_code ls_cmd_simulate(const ls_command_line *c, ls_console *to, ls_err *err) {
     }
     if (!code) {
         ls_table t = table_of(variants, out, n);
-        ls_warn_of_gaps(&all.gaps, NULL);
+        ls_warn_of_gaps(&all.of.gaps, NULL);
         if (c->json) json(&all, &t, &to->out);
         else text(&all, out, &t, &to->out);
         ls_table_free(&t);
@@ -176,5 +165,6 @@ ls_code ls_cmd_simulate(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_variants_free(variants, n);
     for (size_t i = 0; i < all.n; i++) ls_recording_free(all.turns[i]);
     free(all.turns);
+    ls_report_free(&all.of);
     return code;
 }

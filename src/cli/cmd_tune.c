@@ -8,8 +8,8 @@
 #include "base/utf8.h"
 #include "cli/comparison.h"
 #include "decode/simulate.h"
+#include "report/report.h"
 #include "spec/sizing.h"
-#include "trace/trace_read.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -259,38 +259,23 @@ typedef struct {
     int16_t *parents; // parent of each row, as an index of its tree
     size_t n_rows;
     fit_step *steps;
-    size_t n_steps;
-    ls_cost_curve *costs; // of each turn
-    size_t n_turns, accepted;
-    char model[64], method[32]; // of the first turn
-    bool mixed;                 // the recordings have several methods
-    ls_trace_gaps gaps;
+    size_t n_steps, accepted;
+    ls_report of;
+    bool mixed; // the recordings have several methods
 } fitting;
 
-static ls_code add_turn(fitting *f, const ls_trace_header *h, const char *path, ls_err *err) {
-    if (strcmp(h->acceptance, "exact"))
-        return ls_fail(err, LS_E_USAGE, "%s: recorded with the lossy acceptance %s; --fit needs exact outputs", path,
-                       h->acceptance);
-    if (!f->n_turns) {
-        snprintf(f->model, sizeof f->model, "%s", h->run.model);
-        snprintf(f->method, sizeof f->method, "%s", h->run.method);
-    } else f->mixed |= strcmp(f->method, h->run.method) != 0;
-    f->costs = ls_grown(f->costs, f->n_turns, sizeof *f->costs);
-    f->costs[f->n_turns++] = h->run.costs;
-    return LS_OK;
-}
-
-static void add_step(fitting *f, const ls_step *s) {
+static bool add_step(void *ud, const ls_step *s) {
+    fitting *f = ud;
     const ls_tree *t = &s->tree;
     double path[LS_MAX_ROWS] = {1}, x[LS_MAX_ROWS][LS_C2T_FEATURES];
-    if (!s->forward || !ls_step_described(s)) return;
+    if (!s->forward || !ls_step_described(s)) return false;
     for (int32_t i = 1; i < t->n; i++) {
         path[i] = path[t->nodes[i].parent] * (double)t->nodes[i].est_p;
-        if (isnan(path[i])) return; // the drafter had no estimates
+        if (isnan(path[i])) return false; // the drafter had no estimates
     }
     ls_c2t_features(t, path, x);
     f->steps = ls_grown(f->steps, f->n_steps, sizeof *f->steps);
-    f->steps[f->n_steps++] = (fit_step){f->n_rows, t->n - 1, s->context_len, f->n_turns - 1};
+    f->steps[f->n_steps++] = (fit_step){f->n_rows, t->n - 1, s->context_len, f->of.n_turns - 1};
     for (int32_t i = 1; i < t->n; i++) {
         f->rows = ls_grown(f->rows, f->n_rows, sizeof *f->rows);
         f->parents = ls_grown(f->parents, f->n_rows, sizeof *f->parents);
@@ -300,19 +285,19 @@ static void add_step(fitting *f, const ls_step *s) {
         f->accepted += row->accepted;
         f->parents[f->n_rows++] = t->nodes[i].parent;
     }
+    return false;
 }
 
 static ls_code read_trace(fitting *f, const char *path, ls_err *err) {
-    ls_trace_reader *r;
-    ls_trace_line line;
-    ls_code code = ls_trace_read_open(&r, path, err);
-    if (code) return code;
-    while (!code && !(code = ls_trace_read_next(r, &line, err)) && line != LS_TRACE_NONE) {
-        if (line == LS_TRACE_HEADER) code = add_turn(f, ls_trace_read_header(r), path, err);
-        if (line == LS_TRACE_STEP) add_step(f, ls_trace_read_step(r));
+    const size_t before = f->of.n_turns;
+    ls_code code = ls_report_add(&f->of, path, add_step, f, err);
+    for (size_t i = before; i < f->of.n_turns && !code; i++) {
+        const ls_trace_header *h = &f->of.turns[i].header;
+        f->mixed |= strcmp(h->run.method, f->of.turns[0].header.run.method) != 0;
+        if (strcmp(h->acceptance, "exact"))
+            code = ls_fail(err, LS_E_USAGE, "%s: recorded with the lossy acceptance %s; --fit needs exact outputs",
+                           path, h->acceptance);
     }
-    ls_trace_read_gaps(r, &f->gaps);
-    ls_trace_read_close(r);
     return code;
 }
 
@@ -331,7 +316,7 @@ static double speed(const fitting *f, const double *chances, double threshold) {
             rows += keep[k];
             tokens += keep[k] && f->rows[at].accepted;
         }
-        ms += ls_cost_ms(&f->costs[s->turn], rows, s->context);
+        ms += ls_cost_ms(&f->of.turns[s->turn].header.run.costs, rows, s->context);
     }
     return ms > 0 ? tokens / ms : 0;
 }
@@ -357,12 +342,13 @@ static double choose_threshold(const fitting *f, const double *weights) {
 static ls_code conclude_fit(const fitting *f, const ls_command_line *c, ls_buf *text, ls_err *err) {
     double path_alone[LS_C2T_FEATURES] = {0, 1}, weights[LS_C2T_FEATURES];
     memcpy(weights, path_alone, sizeof weights);
+    const ls_run *run = &f->of.turns[0].header.run;
     const ls_code code = ls_c2t_fit(f->rows, f->n_rows, weights, err);
     if (code) return code;
     const double before = ls_c2t_loss(f->rows, f->n_rows, path_alone), after = ls_c2t_loss(f->rows, f->n_rows, weights);
     ls_sanitize_row(text, "# Written by logitspec tune %s --fit c2t: %s, %s%s; %zu turns, %zu steps, %zu drafted rows,",
-                    LS_VERSION, f->model, f->method, f->mixed ? " and other methods" : "", f->n_turns, f->n_steps,
-                    f->n_rows);
+                    LS_VERSION, run->model, run->method, f->mixed ? " and other methods" : "", f->of.n_turns,
+                    f->n_steps, f->n_rows);
     ls_buf_fmt(
         text,
         "# %zu of them accepted. Mean log loss per row: %.4f with path estimates alone, %.4f with these weights.\n",
@@ -374,7 +360,7 @@ static ls_code conclude_fit(const fitting *f, const ls_command_line *c, ls_buf *
     if (threshold > 0) z.values[0] = threshold;
     ls_sizing_write(&z, rule, sizeof rule);
     ls_buf_str(text, "decode:\n");
-    if (!f->mixed) ls_sanitize_row(text, "  method: %s", f->method);
+    if (!f->mixed) ls_sanitize_row(text, "  method: %s", run->method);
     ls_buf_fmt(text, "  sizing: %s%s\nc2t:\n", rule,
                threshold > 0 ? "   # the fastest threshold by the recorded costs" : "");
     for (size_t i = 0; z.rule->knobs[i].key; i++)
@@ -396,12 +382,12 @@ static ls_code fit_c2t(const ls_command_line *c, ls_console *to, ls_err *err) {
         code =
             ls_fail(err, LS_E_RANGE,
                     "the traces have no drafts with estimates (traces of level steps and of method plain have none)");
-    if (!code) ls_warn_of_gaps(&f.gaps, NULL);
+    if (!code) ls_warn_of_gaps(&f.of.gaps, NULL);
     if (!code) code = conclude_fit(&f, c, &to->out, err);
     free(f.rows);
     free(f.parents);
     free(f.steps);
-    free(f.costs);
+    ls_report_free(&f.of);
     return code;
 }
 

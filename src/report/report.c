@@ -162,7 +162,7 @@ static void add_step(ls_report *r, const ls_step *s, bool asked) {
     else keep(g->best, &g->n_best, LS_REPORT_BEST, 1, tree, s);
 }
 
-ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, const ls_step *step), void *ud,
+ls_code ls_report_add(ls_report *r, const char *path, bool (*each)(void *ud, const ls_step *step), void *ud,
                       ls_err *err) {
     ls_trace_reader *reader;
     ls_code code = ls_trace_read_open(&reader, path, err);
@@ -177,7 +177,7 @@ ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, c
             ls_tokens_learn(vocabulary(r, h->run.tokenizer_id), e);
             ls_event_free(e);
         }
-        if (kind == LS_TRACE_STEP) add_step(r, s, wanted && wanted(ud, s));
+        if (kind == LS_TRACE_STEP) add_step(r, s, each && each(ud, s));
         if (kind == LS_TRACE_END) r->turns[r->n_turns - 1].finish = ls_trace_read_finish(reader);
     }
     r->n_files++;

@@ -94,8 +94,9 @@ typedef struct {
 } ls_report;
 
 void ls_report_free(ls_report *r);
-// Reads one trace ("-": standard input). wanted: called for every step: whether to show it; may be NULL.
-ls_code ls_report_add(ls_report *r, const char *path, bool (*wanted)(void *ud, const ls_step *step), void *ud,
+// Reads one trace ("-": standard input). each: called for every step of the newest turn: whether to keep its tree, to
+// show it; may be NULL.
+ls_code ls_report_add(ls_report *r, const char *path, bool (*each)(void *ud, const ls_step *step), void *ud,
                       ls_err *err);
 bool ls_report_is_whole(const ls_report *r); // it has a turn, and no turn and no line is cut short
 // Call it after the last trace: makes labels, prompts and comparisons. LS_E_RANGE: the traces hold no step.

@@ -256,14 +256,11 @@ static void line(const ls_chart *c, const frame *f, size_t i, bool circles, ls_b
         ls_buf_fmt(&path, "%c%.1f %.1f", path.n ? 'L' : 'M', at(&f->x, p->x), at(&f->y, p->value));
         last = k;
     }
-    if (last < s->n && s->aside)
-        ls_buf_fmt(out,
-                   "<path d=\"%s\" fill=\"none\" stroke=\"currentColor\" stroke-opacity=\".5\" "
-                   "stroke-dasharray=\"4 3\"/>\n",
-                   path.p);
-    else if (last < s->n) {
-        ls_buf_fmt(out, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" stroke-width=\"2\"", path.p, ls_chart_color(i));
-        if (circles) ls_buf_str(out, "/>\n");
+    if (last < s->n) {
+        ls_buf_fmt(out, "<path d=\"%s\" fill=\"none\" stroke=\"%s\" %s", path.p,
+                   s->aside ? "currentColor" : ls_chart_color(i),
+                   s->aside ? "stroke-opacity=\".5\" stroke-dasharray=\"4 3\"" : "stroke-width=\"2\"");
+        if (s->aside || circles) ls_buf_str(out, "/>\n");
         else mark(c, i, last, out), ls_buf_str(out, "</path>\n");
     }
     ls_buf_free(&path);
@@ -277,7 +274,7 @@ static double radius_of(const ls_chart *c, const ls_series *s, size_t k) {
     return 3 + 3 * sqrt((double)s->points[k].n / all);
 }
 
-static void draw_lines(const ls_chart *c, ls_buf *out) {
+static int draw_lines(const ls_chart *c, ls_buf *out) {
     const frame f = frame_of(c);
     axes(c, &f, out);
     for (size_t i = 0; i < c->n; i++) {
@@ -286,9 +283,10 @@ static void draw_lines(const ls_chart *c, ls_buf *out) {
         line(c, &f, i, circles, out);
         for (size_t k = 0; circles && k < s->n; k++) circle(c, &f, i, k, radius_of(c, s, k), out);
     }
+    return (int)f.y.from + BOTTOM;
 }
 
-static void draw_columns(const ls_chart *c, ls_buf *out) {
+static int draw_columns(const ls_chart *c, ls_buf *out) {
     const size_t n = c->series[0].n;
     const frame f = frame_of(c);
     const double slot = (f.x.to - f.x.from) / (double)n, wide = fmin(28, slot * 0.8 / (double)c->n);
@@ -307,6 +305,7 @@ static void draw_columns(const ls_chart *c, ls_buf *out) {
             ls_buf_str(out, "</rect>\n");
         }
     }
+    return (int)f.y.from + BOTTOM;
 }
 
 // ---- rows
@@ -364,7 +363,7 @@ static void draw_stack_row(const ls_chart *c, size_t row, const axis *a, ls_buf 
     text(out, x + 6, y + THICK - 3, "start", number(c, sum_of(c, row)).s);
 }
 
-static void draw_rows(const ls_chart *c, ls_buf *out) {
+static int draw_rows(const ls_chart *c, ls_buf *out) {
     const bool stack = c->facts->shape == LS_SHAPE_STACK;
     const size_t rows = c->series[0].n;
     const double top = row_top(c, 0), bottom = row_top(c, rows);
@@ -380,6 +379,7 @@ static void draw_rows(const ls_chart *c, ls_buf *out) {
     if (c->level > 0)
         ls_buf_fmt(out, "<path d=\"M%.1f %.1fV%.1f\" stroke=\"currentColor\" stroke-dasharray=\"4 3\"/>\n",
                    at(&a, c->level), top - 3, bottom);
+    return (int)bottom + BOTTOM;
 }
 
 // ---- the tree
@@ -441,42 +441,33 @@ static void draw_place(const ls_chart *c, const tree *t, size_t i, ls_buf *out) 
     ls_buf_str(out, "</g>\n");
 }
 
-static void draw_tree(const ls_chart *c, ls_buf *out) {
+static int draw_tree(const ls_chart *c, ls_buf *out) {
     tree t = tree_of(&c->series[0]);
     ls_buf_fmt(out, "<circle cx=\"%d\" cy=\"%.1f\" r=\"6\"><title>the root</title></circle>\n", ROOT / 2,
                TOP + LINE / 2.0);
     for (size_t i = 0; i < t.n; i++) draw_place(c, &t, i, out);
     free(t.shown);
     free(t.y);
+    return (int)t.below + LINE;
 }
 
 // ---- its forms
 
-static int height_of(const ls_chart *c) {
+int ls_chart_draw(const ls_chart *c, ls_buf *out) {
+    ls_buf body = {0};
+    int height = 0;
+    if (c->facts->shape != LS_SHAPE_TREE) legend(c, &body);
     switch (c->facts->shape) {
+    case LS_SHAPE_COLUMNS: height = draw_columns(c, &body); break;
     case LS_SHAPE_BARS:
-    case LS_SHAPE_STACK: return (int)row_top(c, c->series[0].n) + BOTTOM;
-    case LS_SHAPE_TREE: {
-        tree t = tree_of(&c->series[0]);
-        free(t.shown);
-        free(t.y);
-        return (int)t.below + LINE;
+    case LS_SHAPE_STACK: height = draw_rows(c, &body); break;
+    case LS_SHAPE_TREE: height = draw_tree(c, &body); break;
+    default: height = draw_lines(c, &body);
     }
-    default: return TOP + legend_height(c) + INNER + BOTTOM;
-    }
-}
-
-void ls_chart_draw(const ls_chart *c, ls_buf *out) {
-    begin(c, height_of(c), out);
-    if (c->facts->shape != LS_SHAPE_TREE) legend(c, out);
-    switch (c->facts->shape) {
-    case LS_SHAPE_COLUMNS: draw_columns(c, out); break;
-    case LS_SHAPE_BARS:
-    case LS_SHAPE_STACK: draw_rows(c, out); break;
-    case LS_SHAPE_TREE: draw_tree(c, out); break;
-    default: draw_lines(c, out);
-    }
-    ls_buf_str(out, "</svg>\n");
+    begin(c, height, out);
+    ls_buf_fmt(out, "%s</svg>\n", body.p);
+    ls_buf_free(&body);
+    return height;
 }
 
 void ls_chart_file(const ls_chart *charts, size_t n, const char *command, ls_buf *out) {
@@ -493,9 +484,8 @@ void ls_chart_file(const ls_chart *charts, size_t n, const char *command, ls_buf
                    column * c->width, height[column]);
         ls_markup_str(&body, c->facts->title);
         ls_buf_fmt(&body, "</text>\n<g transform=\"translate(0 %d)\">\n", TITLE);
-        ls_chart_draw(c, &body);
+        height[column] += TITLE + ls_chart_draw(c, &body) + SPACE;
         ls_buf_str(&body, "</g></g>\n");
-        height[column] += TITLE + height_of(c) + SPACE;
         width = (column + 1) * c->width > width ? (column + 1) * c->width : width;
     }
     const int h = height[0] > height[1] ? height[0] : height[1];

@@ -60,7 +60,7 @@ ls_point *ls_chart_add_share(ls_chart *c, const char *series, const char *label,
 const char *ls_chart_color(size_t series); // the same in every chart
 
 // ---- its forms; each appends to out
-void ls_chart_draw(const ls_chart *c, ls_buf *out); // an svg element
+int ls_chart_draw(const ls_chart *c, ls_buf *out); // an svg element; returns its height in pixels
 // A file of charts on a white ground, with their titles. Its title is "logitspec COMMAND: TITLES".
 void ls_chart_file(const ls_chart *charts, size_t n, const char *command, ls_buf *out);
 void ls_chart_figure(const ls_chart *c, ls_buf *out); // for a page, with title and caption; the caller closes </figure>

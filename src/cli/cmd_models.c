@@ -27,12 +27,8 @@ static const char *state_of(const ls_model_place *p) {
     return !p->here ? "absent" : *p->problem ? "broken" : p->n_files ? "here" : "unchecked";
 }
 
-typedef struct {
-    char s[32];
-} amount;
-
-static amount amount_of(int64_t n) {
-    amount a = {"?"};
+static ls_short_text amount_of(int64_t n) {
+    ls_short_text a = {"?"};
     if (n >= 1000000000) snprintf(a.s, sizeof a.s, "%.1f GB", (double)n / 1e9);
     else if (n >= 1000000) snprintf(a.s, sizeof a.s, "%.1f MB", (double)n / 1e6);
     else if (n >= 0) snprintf(a.s, sizeof a.s, "%" PRId64 " bytes", n);
@@ -102,7 +98,7 @@ static void list_text(ls_registry *r, ls_buf *out) {
         }
         ls_model_place_find(&p, e);
         const int64_t about = about_bytes(e, &p);
-        amount size = p.size >= 0 ? amount_of(p.size) : (amount){""};
+        ls_short_text size = p.size >= 0 ? amount_of(p.size) : (ls_short_text){""};
         if (about >= 0) snprintf(size.s, sizeof size.s, "~%.30s", amount_of(about).s);
         ls_sanitize_row(out, "%-26s %9s  %-9s %-27s %s", e->name, size.s,
                         p.here     ? state_of(&p)

@@ -3,6 +3,7 @@
 #include "base/split.h"
 #include "base/system.h"
 #include "base/utf8.h"
+#include "decode/stats.h"
 #include "engine/device.h"
 #include "engine/ranks.h"
 #include "model/quantized.h"
@@ -14,12 +15,8 @@
 enum { ONE, FEW, TREE, FORWARDS, PAPER_ROWS = 64 };
 static const int32_t rows_of[FORWARDS] = {1, 8, PAPER_ROWS}; // of the forwards in estimates
 
-typedef struct {
-    char s[32];
-} amount;
-
-static amount amount_of(double bytes) { // "43 MB"
-    amount a;
+static ls_short_text amount_of(double bytes) { // "43 MB"
+    ls_short_text a;
     if (bytes >= 1e9) snprintf(a.s, sizeof a.s, "%.2f GB", bytes / 1e9);
     else snprintf(a.s, sizeof a.s, "%.0f MB", ceil(bytes / 1e6));
     return a;
@@ -443,10 +440,9 @@ static void write_text(const ls_model *m, const facts *f, const shared *s, ls_bu
         ls_buf_fmt(out, "\nexperts       %s of these weights (as in the file); a token takes %d of %d",
                    amount_of((double)f->experts[0]).s, h->n_experts_used, h->n_experts);
     shared_text(s, out);
-    const amount room = amount_of((double)f->free);
     if (!f->free) ls_buf_str(out, "\nhere          it can run\n");
     else if (*f->no_room.msg) ls_buf_fmt(out, "\nhere          %s\n", f->no_room.msg);
-    else ls_buf_fmt(out, "\nhere          it can run (%s of memory are free)\n", room.s);
+    else ls_buf_fmt(out, "\nhere          it can run (%s of memory are free)\n", amount_of((double)f->free).s);
 }
 
 ls_code ls_model_describe(const char *path, const char *devices, const char *card, ls_buf *out, bool json,

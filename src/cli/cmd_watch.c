@@ -68,29 +68,16 @@ static int start_curl(const watch *w, int in, int out, int err, pid_t *pid) {
     // a proxy is for other machines; 30 s without a line: the server is gone
     const char *host = strstr(w->url, "://") + 3;
     const bool here = !strncmp(host, "127.", 4) || !strncmp(host, "localhost", 9) || !strncmp(host, "[::1]", 5);
-    char *const arguments[] = {"curl",
-                               "-q",
-                               "--silent",
-                               "--show-error",
-                               "--no-buffer",
-                               "--fail",
-                               "--proto",
-                               "=http,https",
-                               "--connect-timeout",
-                               "10",
-                               "--speed-limit",
-                               "1",
-                               "--speed-time",
-                               "30",
-                               "--header",
-                               "@-",
-                               "--url",
-                               w->url,
-                               w->socket ? "--unix-socket"
-                               : here    ? "--noproxy"
-                                         : NULL,
-                               w->socket ? (char *)w->socket : "*",
-                               NULL};
+    static char *const always[] = {
+        "curl",         "-q",          "--silent",          "--show-error", "--no-buffer",   "--fail",
+        "--proto",      "=http,https", "--connect-timeout", "10",           "--speed-limit", "1",
+        "--speed-time", "30",          "--header",          "@-",           "--url"};
+    enum { ALWAYS = sizeof always / sizeof *always };
+    char *arguments[ALWAYS + 4] = {NULL};
+    memcpy(arguments, always, sizeof always);
+    arguments[ALWAYS] = w->url;
+    arguments[ALWAYS + 1] = w->socket ? "--unix-socket" : here ? "--noproxy" : NULL;
+    arguments[ALWAYS + 2] = w->socket ? (char *)w->socket : "*";
     posix_spawn_file_actions_t files;
     posix_spawnattr_t attributes;
     sigset_t none;

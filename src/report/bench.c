@@ -93,17 +93,13 @@ const char **ls_bench_categories(const ls_bench *b) {
     return out;
 }
 
-double ls_bench_speedup_with_prompt(const ls_bench *b, const ls_total *t, const char *category) {
-    if (b->plain < 0) return NAN;
+ls_bench_speedups ls_bench_over_plain(const ls_bench *b, const ls_total *t, const char *category) {
+    if (b->plain < 0) return (ls_bench_speedups){NAN, NAN, NAN};
     const ls_total plain = total(b, b->plain, category, false);
     const double tokens = ls_per((double)t->emitted, plain.emitted); // a lossy text may be shorter or longer
-    return (tokens * plain.decode_us / 1e3 + plain.prefill_ms) / (t->decode_us / 1e3 + t->prefill_ms);
-}
-
-double ls_bench_speedup_of_means(const ls_bench *b, const ls_total *t, const char *category, bool prompt) {
-    if (b->plain < 0) return NAN;
-    const ls_total plain = total(b, b->plain, category, false);
-    return prompt ? t->rates_with_prompt / plain.rates_with_prompt : t->rates / plain.rates;
+    return (ls_bench_speedups){(tokens * plain.decode_us / 1e3 + plain.prefill_ms) /
+                                   (t->decode_us / 1e3 + t->prefill_ms),
+                               t->rates_with_prompt / plain.rates_with_prompt, t->rates / plain.rates};
 }
 
 double ls_bench_of_limit(const ls_bench *b, const ls_total *t) {

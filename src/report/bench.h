@@ -59,11 +59,14 @@ ls_total ls_bench_total(const ls_bench *b, int method, const char *category);
 // The tasks in order of appearance, NULL-terminated, and behind each one the categories that are part of it, as the
 // eight of mt_bench are; owned by the caller, the names borrowed.
 const char **ls_bench_categories(const ls_bench *b);
-// Speedup over plain decoding, with the prefill in both times; NAN: the benchmark has no plain decoding.
-double ls_bench_speedup_with_prompt(const ls_bench *b, const ls_total *t, const char *category);
-// As Spec-Bench's evaluation/speed.py has it: the mean of the prompts' tokens/s over that of plain decoding. prompt:
-// its time is counted too (as there).
-double ls_bench_speedup_of_means(const ls_bench *b, const ls_total *t, const char *category, bool prompt);
+// Further speedups over plain decoding; NAN: the benchmark has none.
+typedef struct {
+    double with_prompt; // with the prefill in both times
+    // as Spec-Bench's evaluation/speed.py has it: the mean of the prompts' tokens/s over that of plain decoding, with
+    // the prompts' time (as there) and without
+    double of_means_with_prompt, of_means;
+} ls_bench_speedups;
+ls_bench_speedups ls_bench_over_plain(const ls_bench *b, const ls_total *t, const char *category);
 // Lower bound of the time / measured time of the steps. The bound is one read of weights, keys and values per forward
 // at the measured bandwidth. NAN: not known.
 double ls_bench_of_limit(const ls_bench *b, const ls_total *t);

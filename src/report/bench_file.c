@@ -19,31 +19,25 @@ static const struct {
     size_t at;
     bool whole; // a uint64_t; else a double
 } numbers[] = {
-#define WHOLE(key, field)                                                                                              \
-    { key, offsetof(ls_result, field), true }
-#define REAL(key, field)                                                                                               \
-    { key, offsetof(ls_result, field), false }
-    WHOLE("emitted", stats.emitted),
-    WHOLE("steps", stats.steps),
-    WHOLE("forwards", stats.forwards),
-    WHOLE("context", stats.context),
-    WHOLE("draft_verified", stats.drafted),
-    WHOLE("draft_accepted", stats.accepted),
-    WHOLE("tokens_not_chosen", stats.lossy),
-    REAL("decode_us", stats.total_us),
-    REAL("draft_us", stats.draft_us),
-    REAL("forward_us", stats.forward_us),
-    REAL("draft_forward_us", stats.draft_forward_us),
-    REAL("wait_us", stats.wait_us),
-    REAL("verify_us", stats.verify_us),
-    REAL("commit_us", stats.commit_us),
-    REAL("waited_us", stats.waited_us),
-    REAL("plain_us", plain_us),
-    REAL("against_us", against_us),
-    REAL("prefill_ms", prefill_ms),
-    REAL("spread", spread)
-#undef WHOLE
-#undef REAL
+    {"emitted", offsetof(ls_result, stats.emitted), true},
+    {"steps", offsetof(ls_result, stats.steps), true},
+    {"forwards", offsetof(ls_result, stats.forwards), true},
+    {"context", offsetof(ls_result, stats.context), true},
+    {"draft_verified", offsetof(ls_result, stats.drafted), true},
+    {"draft_accepted", offsetof(ls_result, stats.accepted), true},
+    {"tokens_not_chosen", offsetof(ls_result, stats.lossy), true},
+    {"decode_us", offsetof(ls_result, stats.total_us), false},
+    {"draft_us", offsetof(ls_result, stats.draft_us), false},
+    {"forward_us", offsetof(ls_result, stats.forward_us), false},
+    {"draft_forward_us", offsetof(ls_result, stats.draft_forward_us), false},
+    {"wait_us", offsetof(ls_result, stats.wait_us), false},
+    {"verify_us", offsetof(ls_result, stats.verify_us), false},
+    {"commit_us", offsetof(ls_result, stats.commit_us), false},
+    {"waited_us", offsetof(ls_result, stats.waited_us), false},
+    {"plain_us", offsetof(ls_result, plain_us), false},
+    {"against_us", offsetof(ls_result, against_us), false},
+    {"prefill_ms", offsetof(ls_result, prefill_ms), false},
+    {"spread", offsetof(ls_result, spread), false},
 };
 enum { NUMBERS = sizeof numbers / sizeof *numbers };
 

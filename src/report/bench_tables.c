@@ -55,6 +55,7 @@ static void put_interval(ls_table *t, const ls_total *of) {
 
 static void put_total(const ls_bench *b, int i, const char *category, ls_table *t) {
     const ls_total o = ls_bench_total(b, i, category);
+    const ls_bench_speedups more = ls_bench_over_plain(b, &o, category);
     ls_buf output = {0};
     output_words(b, i, &o, &output);
     ls_table_row(t);
@@ -74,10 +75,9 @@ static void put_total(const ls_bench *b, int i, const char *category, ls_table *
     ls_put_number(t, NULL, "speedup_low", 0, 0, o.low);
     ls_put_number(t, NULL, "speedup_high", 0, 0, o.high);
     put_interval(t, &o);
-    ls_put_number(t, "+ prompt", "speedup_with_prompt", 9, 2, ls_bench_speedup_with_prompt(b, &o, category));
-    ls_put_number(t, NULL, "spec_bench_speedup", 0, 0, ls_bench_speedup_of_means(b, &o, category, true));
-    ls_put_number(t, NULL, "spec_bench_speedup_without_prompt", 0, 0,
-                  ls_bench_speedup_of_means(b, &o, category, false));
+    ls_put_number(t, "+ prompt", "speedup_with_prompt", 9, 2, more.with_prompt);
+    ls_put_number(t, NULL, "spec_bench_speedup", 0, 0, more.of_means_with_prompt);
+    ls_put_number(t, NULL, "spec_bench_speedup_without_prompt", 0, 0, more.of_means);
     ls_put_number(t, "of limit", "of_limit", 9, LS_PERCENT, ls_bench_of_limit(b, &o));
     ls_put_whole(t, NULL, "different", 0, o.different);
     ls_put_number(t, "draft us", "draft_us_per_step", 9, 0, ls_per(o.draft_us, o.forwards));
@@ -201,10 +201,11 @@ static void spec_bench(const ls_bench *b, ls_form form, ls_buf *out) {
     ls_table t = {0};
     for (int i = 0; i < b->n; i++) {
         const ls_total o = ls_bench_total(b, i, NULL);
+        const ls_bench_speedups s = ls_bench_over_plain(b, &o, NULL);
         ls_table_row(&t);
         ls_put(&t, "mean of tokens/s", NULL, 0, "%s", b->methods[i].label);
-        ls_put_number(&t, "with prompt", NULL, 15, 2, ls_bench_speedup_of_means(b, &o, NULL, true));
-        ls_put_number(&t, "without", NULL, 15, 2, ls_bench_speedup_of_means(b, &o, NULL, false));
+        ls_put_number(&t, "with prompt", NULL, 15, 2, s.of_means_with_prompt);
+        ls_put_number(&t, "without", NULL, 15, 2, s.of_means);
     }
     heading(form, "Speedup as Spec-Bench has it", out);
     ls_table_show(&t, form, out);

@@ -71,8 +71,8 @@ static void speedups_are_those_of_their_conventions(void **state) {
     assert_true(b.plain == 0 && b.reference == 0);
     const ls_total t = ls_bench_total(&b, 1, NULL), qa = ls_bench_total(&b, 1, "qa");
     assert_float_equal(ls_total_speedup(&t), 2, 1e-12);
-    assert_float_equal(ls_bench_speedup_with_prompt(&b, &t, NULL), (600 + 150) / (300.0 + 150), 1e-12);
-    assert_float_equal(ls_bench_speedup_with_prompt(&b, &qa, "qa"), (390 + 90) / (195.0 + 90), 1e-12);
+    assert_float_equal(ls_bench_over_plain(&b, &t, NULL).with_prompt, (600 + 150) / (300.0 + 150), 1e-12);
+    assert_float_equal(ls_bench_over_plain(&b, &qa, "qa").with_prompt, (390 + 90) / (195.0 + 90), 1e-12);
     double with[2] = {0}, without[2] = {0};
     for (int p = 0; p < PROMPTS; p++)
         for (int i = 0; i < 2; i++) {
@@ -80,8 +80,8 @@ static void speedups_are_those_of_their_conventions(void **state) {
             without[i] += 10 / ms;
             with[i] += 10 / (ms + 30);
         }
-    assert_float_equal(ls_bench_speedup_of_means(&b, &t, NULL, false), without[1] / without[0], 1e-12);
-    assert_float_equal(ls_bench_speedup_of_means(&b, &t, NULL, true), with[1] / with[0], 1e-12);
+    assert_float_equal(ls_bench_over_plain(&b, &t, NULL).of_means, without[1] / without[0], 1e-12);
+    assert_float_equal(ls_bench_over_plain(&b, &t, NULL).of_means_with_prompt, with[1] / with[0], 1e-12);
     assert_float_equal(ls_bench_of_limit(&b, &t), 25 * 6 / 300.0, 1e-12); // forwards of 6 ms at least, in 300 ms
     const char **names = ls_bench_categories(&b);
     assert_true(!strcmp(names[0], "mt_bench") && !strcmp(names[1], "math") && !strcmp(names[2], "qa") && !names[3]);

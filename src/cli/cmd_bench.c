@@ -76,7 +76,7 @@ static ls_code read_prompts(work *w, ls_err *err) {
 }
 
 // A hash of settings, methods and prompts: with machine and model, all that results depend on.
-static void sum_up(const work *w, char out[65]) {
+static void sum_up(work *w) {
     ls_buf all = {0};
     for (int i = 0; i < w->k.n; i++) {
         ls_buf_fmt(&all, "%s\n", w->k.c[i].label);
@@ -94,13 +94,13 @@ static void sum_up(const work *w, char out[65]) {
         ls_buf_fmt(&all, "%s %s %zu\n", item->name, item->category, item->n_turns);
         ls_suite_text(item, &all);
     }
-    ls_sha256_hex(all.p, all.n, out);
+    ls_sha256_hex(all.p, all.n, w->k.b.settings);
     ls_buf_free(&all);
 }
 
 // ---- continuing an earlier file
 
-static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
+static ls_code read_earlier(work *w, ls_err *err) {
     const char *path = w->c->out;
     if (!path || !ls_ends_with(path, ".json"))
         return ls_fail(err, LS_E_USAGE, "--resume needs -o FILE.json, the file to continue");
@@ -108,7 +108,7 @@ static ls_code read_earlier(work *w, const char *settings, ls_err *err) {
     ls_bench_free(&w->earlier); // the file lists the skipped prompts, too
     const ls_code code = ls_bench_read(&w->earlier, path, err);
     if (code) return code;
-    if (strcmp(w->earlier.settings, settings))
+    if (strcmp(w->earlier.settings, w->k.b.settings))
         return ls_fail(err, LS_E_RANGE,
                        "%s has other settings, methods or prompts: repeat its command, or name another file", path);
     for (size_t p = 0; p < w->earlier.done; p++) { // drops prompts that the earlier run skipped
@@ -155,7 +155,7 @@ static ls_code run_all(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     const char *list = c->methods ? c->methods : "plain,logitspec,logitspec-paper";
     ls_options base; // one seed for all methods, and the same in every benchmark (so that --resume works)
-    char settings[65];
+    ls_manifest *m = &w->k.b.manifest;
     ls_options_copy(&base, &c->options);
     if (!base.seed.set) base.seed = (ls_opt_SEED){true, 1};
     ls_code code = ls_variants_read(&w->k.c, &w->k.n, "--methods", list, &base, err);
@@ -163,26 +163,23 @@ static ls_code run_all(work *w, ls_err *err) {
     if (code) return code;
     if (c->out && (code = check_form(c->out, w->k.n, err))) return code;
     if ((code = read_prompts(w, err))) return code;
-    sum_up(w, settings);
-    if (c->resume && (code = read_earlier(w, settings, err))) return code;
-    ls_manifest manifest;
-    ls_cpu_wait waits = ls_machine_begin(&manifest);
+    sum_up(w);
+    if (c->resume && (code = read_earlier(w, err))) return code;
+    ls_cpu_wait waits = ls_machine_begin(m);
     if ((code = ls_comparison_open(&w->k, err))) return code;
-    ls_machine_model(&manifest, &w->k.model, c->suite != NULL); // a single prompt should start at once
-    for (int i = w->k.n - 1; i >= 0;
-         i--) { // with the costs of the first method that has any, another run sizes trees alike
+    ls_machine_model(m, &w->k.model, c->suite != NULL); // a single prompt should start at once
+    // with the costs of the first method that has any, another run sizes trees alike
+    for (int i = w->k.n - 1; i >= 0; i--) {
         const ls_cost_curve *z = ls_session_costs(w->k.sessions[i]);
-        if (z->base_ms[0] > 0) ls_cost_text(z, manifest.costs);
+        if (z->base_ms[0] > 0) ls_cost_text(z, m->costs);
         const ls_drafter *d = ls_session_drafter(w->k.sessions[i]);
-        if (d && d->began) snprintf(manifest.memory, sizeof manifest.memory, "%016" PRIx64, d->began);
+        if (d && d->began) snprintf(m->memory, sizeof m->memory, "%016" PRIx64, d->began);
     }
-    w->k.b.manifest = manifest;
-    memcpy(w->k.b.settings, settings, sizeof settings);
     if ((code = take_earlier(w, err))) return code;
     if (c->out && ls_form_of(c->out) == LS_FORM_JSON) w->k.file = c->out;
     const size_t first = w->k.b.done;
     code = ls_comparison_run(&w->k, err);
-    if (w->k.b.done > first) ls_machine_end(&w->k.b.manifest, &waits);
+    if (w->k.b.done > first) ls_machine_end(m, &waits);
     return code;
 }
 

@@ -11,7 +11,7 @@ typedef struct {
     ls_session **sessions; // one per variant: its drafter keeps its state over all prompts
     ls_model model;
     ls_suite suite;
-    ls_bench b;              // the results; reset by ls_comparison_open
+    ls_bench b;              // the results; the caller fills in manifest and settings
     bool lenient;            // a prompt that does not fit the context is skipped and listed in b; else it is an error
     int32_t repeat;          // runs of each prompt, whose median counts; 0: one run
     const ls_run_sink *also; // for recordings: is told of all turns of the item b.done; NULL: nobody

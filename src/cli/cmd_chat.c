@@ -254,16 +254,14 @@ ls_code ls_cmd_chat(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_err no_autosave = {0};
     ls_rescue_add(unlock, NULL); // the first one runs last: others may take a path
     char **left = keeps ? ls_autosave_left() : NULL, *autosave = keeps ? ls_autosave_path(&no_autosave) : NULL;
-    bool failed = false;
-    ls_source *source = ls_live_open(o, autosave, *no_autosave.msg ? no_autosave.msg : NULL, &failed, err);
+    ls_source *source = ls_live_open(o, autosave, *no_autosave.msg ? no_autosave.msg : NULL, &to->failed, err);
     char *history = o->history ? ls_user_path("XDG_STATE_HOME", ".local/state", "history") : NULL;
     ui_options screen = {.history = history,
                          .prompt = prompt.n ? prompt.p : NULL,
                          .given = {.left = (const char *const *)left, .autosave = autosave}};
     code = (c->plain ? plain_chat : ls_show)(source, &screen, c, to, err);
-    if (!to->status && failed) to->status = LS_EXIT_FAILED;
     ls_rescue_remove(unlock, NULL);
-    ls_autosave_end(code || to->status != LS_EXIT_OK); // after a failure, keeps the conversation for the next start
+    ls_autosave_end(code || to->status || to->failed); // after a failure, keeps the conversation for the next start
     ls_autosave_free(left);
     free(autosave);
     free(history);

@@ -104,13 +104,12 @@ static ls_code play(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err
     const bool live_run = c->live || !d->trace,
                screen = ls_is_scripted(c) || (isatty(STDIN_FILENO) && isatty(STDOUT_FILENO));
     const ls_replay_options recorded = {.path = d->trace, .rival = d->rival_trace, .paused = true};
-    bool failed = false;
     ls_source *source = NULL;
     ls_command_line own = *c; // the settings of the demo override all others
     ls_options_copy(&own.options, &c->options);
     ls_code code = d->settings ? ls_options_yaml(&own.options, d->settings, d->file, err) : LS_OK;
     if (!code) {
-        source = live_run ? ls_live_open(&own.options, NULL, NULL, &failed, err) : ls_source_replay(&recorded, err);
+        source = live_run ? ls_live_open(&own.options, NULL, NULL, &to->failed, err) : ls_source_replay(&recorded, err);
         code = source ? LS_OK : err->code;
     }
     if (source && screen) {
@@ -121,7 +120,6 @@ static ls_code play(const ls_command_line *c, ls_demo *d, ls_console *to, ls_err
         code = tell(source, d, !live_run, own.options.ascii, &to->out, err);
         source->close(source);
     }
-    if (!to->status && failed) to->status = LS_EXIT_FAILED;
     ls_options_free(&own.options);
     return code;
 }
@@ -141,7 +139,7 @@ static ls_demo *find(ls_demo *d, size_t n, const char *text) { // NULL: not in t
 static ls_code ask(const ls_command_line *c, ls_demo *d, size_t n, ls_console *to, ls_err *err) {
     ls_code code = LS_OK;
     size_t next = 0;
-    for (char line[80]; !code && !to->status && next < n && !ls_interrupted;) {
+    for (char line[80]; !code && !to->status && !to->failed && next < n && !ls_interrupted;) {
         ls_buf_fmt(&to->out, "\nNumber or name (Enter: %zu, %s; q: none): ", next + 1, d[next].name);
         ls_wrap(&to->out, 0, ls_columns(STDOUT_FILENO), 0);
         if (!ls_print(&to->out)) break;

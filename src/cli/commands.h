@@ -16,9 +16,10 @@ enum {
 
 // What a command gives the shell, beside its error and what it has printed itself.
 struct ls_console {
-    ls_buf out; // printed at the end if there is no error, as by ls_print
-    int status; // the exit code if there is no error
-    int signal; // the signal that ends the process in the end, as its default action would; 0: none
+    ls_buf out;  // printed at the end if there is no error, as by ls_print
+    int status;  // the exit code if there is no error
+    bool failed; // live decoding could not begin or go on: as LS_EXIT_FAILED, if status is 0
+    int signal;  // the signal that ends the process in the end, as its default action would; 0: none
 };
 
 // LS_E_IO or LS_E_CANCELLED with an empty message: another program has printed it.

@@ -172,7 +172,7 @@ static ls_code run(const ls_command_line *c, ls_console *to, ls_err *err) {
 // Prints the command's output or its error. Returns the exit code.
 static int conclude(ls_code code, const ls_err *err, ls_console *to) {
     ls_gauge_clear();
-    if (!code) return ls_print(&to->out) ? to->status : LS_EXIT_FAILED;
+    if (!code) return !ls_print(&to->out) || (to->failed && !to->status) ? LS_EXIT_FAILED : to->status;
     ls_buf_free(&to->out);
     fflush(stdout); // what was said before the error
     if (*err->msg) ls_warn("%s", err->msg);

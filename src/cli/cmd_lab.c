@@ -8,7 +8,6 @@
 #include "base/utf8.h"
 #include "cli/comparison.h"
 #include "cli/lab_plan.h"
-#include "cli/run_program.h"
 #include "report/lab.h"
 #include "report/report.h"
 #include "trace/conversation.h"
@@ -265,10 +264,10 @@ static ls_code write_all(const ls_lab *lab, const char *dir, bool png, ls_err *e
 
 // ---- the command
 
-static void left_out(void *ud, const char *text) {
+static void left_out(void *ud, const char *path) {
     (void)ud;
     ls_gauge_clear();
-    ls_warn("%s", text);
+    ls_warn("%s: skipped, the recording is incomplete or damaged", path);
 }
 
 ls_code ls_cmd_lab(const ls_command_line *c, ls_console *to, ls_err *err) {

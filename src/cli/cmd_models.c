@@ -6,7 +6,6 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/model_info.h"
-#include "cli/run_program.h"
 #include "engine/load.h"
 #include "gpu/plan.h"
 #include "model/place.h"

@@ -2,17 +2,42 @@
 #pragma once
 #include "base/utf8.h"
 #include "cli/options.h"
-#include "cli/progress.h"
+#include "engine/engine.h"
 #include "source/source_live.h"
 #include "trace/feed.h"
 #include "trace/trace_read.h"
 #include "ui/app.h"
+
+#include <signal.h>
 
 enum {
 #define EXIT(name, code, meaning) LS_EXIT_##name = code,
 #include "cli/exits.def"
 #undef EXIT
 };
+
+// ---- the signals that end a command
+
+extern volatile sig_atomic_t ls_interrupted; // the signal that was received; 0: none
+// The first SIGINT, SIGTERM or SIGHUP sets ls_interrupted, a second one ends the process. Ignores SIGPIPE.
+void ls_catch_signals(void);
+void ls_leave_signals(void); // their default actions again, for whoever handles them next
+
+// ---- the progress line of the process on standard error. The functions that print clear it first.
+
+void ls_gauge_begin(bool quiet); // quiet, and before this call: no line and no note is shown
+// An ls_progress function (ud is not read): shows the progress of long work (fraction below zero: unknown). False:
+// interrupted.
+bool ls_gauge_show(void *ud, const char *stage, double fraction);
+void ls_gauge_hurry(void); // the next line is shown at once, not after some time
+// Shows the loading of a model and the notes of its engine; an interrupt ends its forwards.
+void ls_gauge_watch(ls_engine_options *b);
+// Catches signals. From now on, the line shows the progress of reading a file, and an interrupt ends the reading
+// (LS_E_CANCELLED).
+void ls_gauge_reads(void);
+void ls_gauge_clear(void);
+
+// ---- the commands
 
 // What a command gives the shell, beside its error and what it has printed itself.
 struct ls_console {
@@ -81,3 +106,8 @@ ls_code ls_show_feed(ls_feed *feed, const char *server, bool serves, const ls_co
 ls_code ls_no_thread(ls_err *err); // LS_E_IO: the system cannot start a thread
 // Whether to use colours on this descriptor, by --color, NO_COLOR and isatty().
 bool ls_wants_color(const ls_options *o, int fd);
+// Runs another program on this terminal. arguments: the program, searched in PATH, and its arguments; ends with NULL.
+// needed: who needs it and how to install it, for the message if it is missing. If the program fails, it has printed
+// the reason, and err stays empty (LS_E_IO). SIGINT, SIGTERM and SIGHUP end it (LS_E_CANCELLED), also if only this
+// process gets them. It ends with this process. Not thread-safe.
+ls_code ls_run_program(char *const *arguments, const char *needed, ls_err *err);

@@ -1,7 +1,7 @@
-#include "cli/progress.h"
+// The progress line, and signals.
+#include "cli/commands.h"
 #include "base/io.h"
 #include "base/system.h"
-#include "base/utf8.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,4 +1,3 @@
-#include "cli/run_program.h"
 #include "cli/commands.h"
 
 #include <errno.h>

@@ -194,13 +194,6 @@ static void add_counts(ls_lab *lab, const ls_lab_run *run, const reading *g) {
     if (ls_lab_run_place(run, LS_LAB_HITS)) add(&lab->hits, &g->hits, sizeof g->hits);
 }
 
-static void leave_out(ls_lab *lab, const char *path, const ls_lab_listener *l) {
-    char *text = ls_format("%s: skipped, the recording is incomplete or damaged", path);
-    if (l->left_out) l->left_out(l->ud, text);
-    free(text);
-    lab->n_left_out++;
-}
-
 // Adds the recording to the lab.
 static ls_code take(ls_lab *lab, size_t run, size_t item, const char *path, const reading *g, ls_err *err) {
     const uint64_t prompts = ls_hash_bytes(g->asked.p, g->asked.n);
@@ -230,7 +223,8 @@ static ls_code add_recording(ls_lab *lab, const char *dir, size_t run, size_t it
     const bool taken = !code && g->whole && !(code = take(lab, run, item, path, g, err));
     if (!taken) ls_result_free(&g->result);
     if (!g->whole && (!code || code == LS_E_PARSE)) {
-        leave_out(lab, path, l);
+        if (l->left_out) l->left_out(l->ud, path);
+        lab->n_left_out++;
         code = LS_OK;
     }
     ls_buf_free(&g->asked);

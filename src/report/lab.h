@@ -123,10 +123,10 @@ typedef struct {
 } ls_lab;
 
 // progress: called for each recording with the share that has been read; false stops (LS_E_CANCELLED). left_out:
-// called with a message about each skipped recording.
+// called with the path of each recording that is skipped, because it is incomplete or damaged.
 typedef struct {
     ls_progress progress;
-    void (*left_out)(void *ud, const char *text);
+    void (*left_out)(void *ud, const char *path);
     void *ud;
 } ls_lab_listener;
 

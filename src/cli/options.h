@@ -81,7 +81,7 @@ typedef struct ls_console ls_console;
 typedef struct {
     ls_options options;
     const ls_command_info *command; // NULL: none was given
-    const char **args;              // positional arguments, borrowed from argv
+    const char *const *args;        // positional arguments, borrowed from argv
     int n_args;
     // Texts are borrowed; NULL: not given.
 #define FLAG(field, type, ...) ls_flag_##type field;

@@ -190,14 +190,15 @@ static ls_code check_pairs(const given *flags, int n, ls_err *err) {
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err) {
     *c = (ls_command_line){0};
     ls_options_init(&c->options);
-    c->args = ls_calloc((size_t)argc + 1, sizeof *c->args);
     given flags[MAX_GIVEN];
     int n = 0;
     ls_code code = read_flags(c, argc, argv, flags, &n, err);
     if (!code && optind < argc && !(c->command = ls_command_find(argv[optind])))
         code = unknown_command(argv[optind], err);
     const ls_command_info *info = c->command ? c->command : ls_commands;
-    for (int i = optind + 1; i < argc; i++) c->args[c->n_args++] = argv[i];
+    const int first = optind < argc ? optind + 1 : argc;
+    c->args = (const char *const *)argv + first;
+    c->n_args = argc - first;
     for (int i = 0; i < n && !code; i++)
         if (!ls_command_takes(info, flags[i].flag))
             code = ls_fail(err, LS_E_USAGE, "'logitspec %s' has no flag '--%s'", info->name, flags[i].flag->name);
@@ -213,6 +214,5 @@ ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *co
 
 void ls_command_line_free(ls_command_line *c) {
     ls_options_free(&c->options);
-    free(c->args);
     *c = (ls_command_line){0};
 }

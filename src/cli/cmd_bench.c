@@ -199,26 +199,22 @@ ls_code ls_cmd_compare(const ls_command_line *c, ls_console *to, ls_err *err) {
 
 // ---- result files
 
-// Finds the methods of the list; of: their indexes, as many as b has methods.
-static ls_code find_methods(const ls_bench *b, const char *list, int *of, int *n, ls_err *err) {
-    *n = 0;
-    for (const char *at = list; *at;) {
+// Presents the methods of --methods alone.
+static ls_code present_some(const ls_bench *b, const ls_command_line *c, ls_err *err) {
+    int *of = ls_calloc((size_t)b->n, sizeof *of), n = 0;
+    ls_code code = LS_OK;
+    for (const char *at = c->methods; *at && !code;) {
         const size_t length = strcspn(at, ",");
         int i = 0;
         while (i < b->n && (strlen(b->methods[i].label) != length || strncmp(b->methods[i].label, at, length))) i++;
-        for (int k = 0; k < *n; k++)
+        for (int k = 0; k < n; k++)
             if (of[k] == i) i = b->n;
-        if (i == b->n || *n == b->n)
-            return ls_fail(err, LS_E_RANGE, "--methods: '%.*s' is not in the file, or is named twice", (int)length, at);
-        of[(*n)++] = i;
+        if (i == b->n)
+            code = ls_fail(err, LS_E_RANGE, "--methods: '%.*s' is not in the file, or is named twice", (int)length, at);
+        else of[n++] = i;
         at += length + (at[length] == ',');
     }
-    return *n ? LS_OK : ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
-}
-
-static ls_code present_some(const ls_bench *b, const ls_command_line *c, ls_err *err) {
-    int *of = ls_calloc((size_t)b->n, sizeof *of), n;
-    ls_code code = find_methods(b, c->methods, of, &n, err);
+    if (!code && !n) code = ls_fail(err, LS_E_USAGE, "--methods: the list is empty");
     if (!code) {
         ls_bench some = ls_bench_view(b, of, n);
         code = present(&some, c, err);

@@ -28,21 +28,15 @@ static void write_line(const ls_result *r, const char *name, const char *categor
     ls_jw_field_open(&w, "choices", '[');
     ls_jw_open(&w, '{');
     ls_jw_field_int(&w, "index", 0);
-    ls_jw_field_open(&w, "turns", '[');
-    for (size_t i = 0; i < r->turns; i++) ls_jw_strn(&w, r->turn[i].text, r->turn[i].n);
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "decoding_steps", '[');
-    for (size_t i = 0; i < r->turns; i++) ls_jw_u64(&w, r->turn[i].steps);
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "new_tokens", '[');
-    for (size_t i = 0; i < r->turns; i++) ls_jw_u64(&w, r->turn[i].emitted);
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "wall_time", '[');
-    for (size_t i = 0; i < r->turns; i++) {
-        const double prompt = r->turn[i].prefill_ms;
-        ls_jw_num(&w, ((isfinite(prompt) ? prompt : 0) + r->turn[i].decode_ms) / 1e3, 9);
+    static const char *const of_turns[] = {"turns", "decoding_steps", "new_tokens", "wall_time"};
+    for (int k = 0; k < 4; k++) {
+        ls_jw_field_open(&w, of_turns[k], '[');
+        for (const ls_result_turn *t = r->turn; t < r->turn + r->turns; t++)
+            if (k == 0) ls_jw_strn(&w, t->text, t->n);
+            else if (k < 3) ls_jw_u64(&w, k == 1 ? t->steps : t->emitted);
+            else ls_jw_num(&w, ((isfinite(t->prefill_ms) ? t->prefill_ms : 0) + t->decode_ms) / 1e3, 9);
+        ls_jw_close(&w, ']');
     }
-    ls_jw_close(&w, ']');
     ls_jw_field_ids(&w, "accept_lengths", r->lengths.p, r->lengths.n);
     ls_jw_close(&w, '}');
     ls_jw_close(&w, ']');

@@ -87,10 +87,6 @@ static char *shown(const ls_table *t, long row, size_t column) {
     return ls_format("%.*f", c->decimals, c->number);
 }
 
-static void blanks(size_t used, size_t width, ls_buf *out) {
-    for (; used < width; used++) ls_buf_char(out, ' ');
-}
-
 static size_t cells_of(const char *text) {
     return (size_t)ls_cells(text, strlen(text));
 }
@@ -117,11 +113,12 @@ static void line(const ls_table *t, const size_t *width, long row, bool markdown
         const bool right = t->columns[c].width > 0;
         char *text = shown(t, row, c);
         const size_t cells = cells_of(text);
+        const int blanks = cells < width[c] ? (int)(width[c] - cells) : 0;
         ls_buf_str(out, markdown || !*before || t->columns[c].width ? before : "  ");
-        if (right) blanks(cells, width[c], out);
+        if (right) ls_buf_fmt(out, "%*s", blanks, "");
         if (markdown) ls_markdown_str(out, text);
         else ls_sanitize_str(out, text);
-        if (!right) blanks(cells, width[c], out);
+        if (!right) ls_buf_fmt(out, "%*s", blanks, "");
         before = markdown ? " | " : " ";
         free(text);
     }

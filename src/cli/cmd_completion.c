@@ -25,20 +25,19 @@ typedef struct {
     ls_buf *out;
 } script;
 
-static void add(offer *o, const char *word, size_t n) {
+static void add(offer *o, ls_str word) {
     static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._+-=:";
-    if (strspn(word, safe) < n) return; // a user's name with characters that a shell interprets
-    if (o->words.n && ls_has_word(o->words.p, " ", word, n)) return;
-    ls_buf_fmt(&o->words, "%s%.*s", o->words.n ? " " : "", (int)n, word);
+    if (strspn(word.p, safe) < word.n) return; // a user's name with characters that a shell interprets
+    if (o->words.n && ls_str_among(word, o->words.p) >= 0) return;
+    ls_buf_fmt(&o->words, "%s%.*s", o->words.n ? " " : "", (int)word.n, word.p);
 }
 
 static void add_word(offer *o, const char *word) {
-    add(o, word, strlen(word));
+    add(o, (ls_str){word, strlen(word)});
 }
 
 static void add_choices(offer *o, const char *choices) { // "a|b|c"
-    size_t n;
-    for (const char *w; (w = ls_next_word(&choices, "|", &n));) add(o, w, n);
+    for (ls_str w; (w.p = ls_next_word(&choices, "|", &w.n));) add(o, w);
 }
 
 static void add_rules(offer *o, ls_rule_list list) {
@@ -69,7 +68,7 @@ static ls_code add_templates(offer *o, ls_err *err) {
     ls_code code = n >= 0 || ls_is_missing(errno) ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
     for (int i = 0; i < n; i++) {
         const char *end = strstr(files[i]->d_name, ".jinja");
-        if (end) add(o, files[i]->d_name, (size_t)(end - files[i]->d_name));
+        if (end) add(o, (ls_str){files[i]->d_name, (size_t)(end - files[i]->d_name)});
         free(files[i]);
     }
     if (n >= 0) free(files);
@@ -86,29 +85,25 @@ static void add_keys(offer *o) {
     }
 }
 
-static bool is(const char *p, size_t n, const char *word) {
-    return strlen(word) == n && !strncmp(p, word, n);
-}
-
-// Adds what the word p[0..n) of a usage stands for. of: the name of the flag or command.
-static ls_code add_meant(offer *o, const char *p, size_t n, const char *of, bool command, ls_err *err) {
-    if (is(p, n, "NAME") && !strcmp(of, "template")) return add_templates(o, err);
-    if (is(p, n, "NAME") && !strcmp(of, "demo")) add_demos(o);
-    else if (is(p, n, "NAME") || is(p, n, "NAME...")) return add_models(o, err);
-    else if (is(p, n, "ROWS:MS,...")) add_choices(o, LS_COST_CHOICES);
-    else if (is(p, n, "METHODS") || is(p, n, "METHOD")) add_choices(o, ls_method_names);
-    else if (is(p, n, "SIZING") || (is(p, n, "RULE") && !strcmp(of, "sizing"))) add_rules(o, ls_sizing_at);
-    else if (is(p, n, "RULE")) add_rules(o, ls_accept_at);
-    else if (is(p, n, "KEY=VALUE")) add_keys(o);
-    else if (is(p, n, "CARD"))
+// Adds what a word of a usage stands for. of: the name of the flag or command.
+static ls_code add_meant(offer *o, ls_str w, const char *of, bool command, ls_err *err) {
+    if (ls_str_is(w, "NAME") && !strcmp(of, "template")) return add_templates(o, err);
+    if (ls_str_is(w, "NAME") && !strcmp(of, "demo")) add_demos(o);
+    else if (ls_str_is(w, "NAME") || ls_str_is(w, "NAME...")) return add_models(o, err);
+    else if (ls_str_is(w, "ROWS:MS,...")) add_choices(o, LS_COST_CHOICES);
+    else if (ls_str_is(w, "METHODS") || ls_str_is(w, "METHOD")) add_choices(o, ls_method_names);
+    else if (ls_str_is(w, "SIZING") || (ls_str_is(w, "RULE") && !strcmp(of, "sizing"))) add_rules(o, ls_sizing_at);
+    else if (ls_str_is(w, "RULE")) add_rules(o, ls_accept_at);
+    else if (ls_str_is(w, "KEY=VALUE")) add_keys(o);
+    else if (ls_str_is(w, "CARD"))
         for (const lsg_card *c = lsg_cards; c->name; c++) add_word(o, c->name);
-    else if (is(p, n, "COMMAND"))
+    else if (ls_str_is(w, "COMMAND"))
         for (const ls_command_info *c = ls_commands; c->name; c++) add_word(o, c->name);
-    else if (is(p, n, "PAGE"))
+    else if (ls_str_is(w, "PAGE"))
         for (int i = 1; ls_manual_page(i); i++) add_word(o, ls_manual_page(i));
-    else if (is(p, n, "FILE") || is(p, n, "FOLDER") || is(p, n, "PATH")) o->files = true;
-    else if (*p >= 'a' && *p <= 'z' && !memchr(p, ':', n)) add(o, p, n);
-    else if (command && !is(p, n, "FLAGS") && (*p == '.' || (*p >= 'A' && *p <= 'Z'))) o->files = true;
+    else if (ls_str_is(w, "FILE") || ls_str_is(w, "FOLDER") || ls_str_is(w, "PATH")) o->files = true;
+    else if (*w.p >= 'a' && *w.p <= 'z' && !memchr(w.p, ':', w.n)) add(o, w);
+    else if (command && !ls_str_is(w, "FLAGS") && (*w.p == '.' || (*w.p >= 'A' && *w.p <= 'Z'))) o->files = true;
     return LS_OK;
 }
 
@@ -117,20 +112,20 @@ static ls_code offer_of_flag(offer *o, const ls_flag_info *f, ls_err *err) {
     for (int i = 0; f->key && i < LS_OPT_COUNT; i++)
         if (!strcmp(ls_options_key(i), f->key) && ls_options_choices(i))
             return add_choices(o, ls_options_choices(i)), LS_OK;
-    size_t n;
-    for (const char *list = f->arg, *w; !code && (w = ls_next_word(&list, "|", &n));)
-        code = add_meant(o, w, n, f->name, false, err);
+    ls_str w;
+    for (const char *list = f->arg; !code && (w.p = ls_next_word(&list, "|", &w.n));)
+        code = add_meant(o, w, f->name, false, err);
     return code;
 }
 
 static ls_code offer_of_command(offer *o, const ls_command_info *c, ls_err *err) { // arguments, not flags
     ls_code code = LS_OK;
-    size_t n;
+    ls_str w;
     bool of_flag = false; // the word before is a flag, so this word is its value
-    for (const char *list = c->usage, *w; !code && (w = ls_next_word(&list, " |[]", &n));) {
-        const bool flag = n > 1 && !strncmp(w, "--", 2);
-        if (!flag && !of_flag) code = add_meant(o, w, n, c->name, true, err);
-        of_flag = flag && strcmp(w, "--schema"); // the only flag without a value in a usage
+    for (const char *list = c->usage; !code && (w.p = ls_next_word(&list, " |[]", &w.n));) {
+        const bool flag = w.n > 1 && !strncmp(w.p, "--", 2);
+        if (!flag && !of_flag) code = add_meant(o, w, c->name, true, err);
+        of_flag = flag && strcmp(w.p, "--schema"); // the only flag without a value in a usage
     }
     return code;
 }

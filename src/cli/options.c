@@ -107,13 +107,6 @@ static char **text_of(ls_options *o, int i) {
     }
 }
 
-bool ls_has_word(const char *list, const char *between, const char *word, size_t n) {
-    size_t length;
-    for (const char *w; (w = ls_next_word(&list, between, &length));)
-        if (length == n && !strncmp(w, word, n)) return true;
-    return false;
-}
-
 static int least(int a, int b) {
     return a < b ? a : b;
 }
@@ -161,8 +154,10 @@ static ls_code bad_value(const option *t, const char *value, const char *where, 
 static ls_code check_choice(const option *t, const char *value, const char *where, ls_err *err) {
     ls_near near = {.word = value};
     size_t n;
-    if (ls_has_word(t->choices, "|", value, strlen(value))) return LS_OK;
-    for (const char *list = t->choices, *w; (w = ls_next_word(&list, "|", &n));) ls_near_try(&near, w, n);
+    for (const char *list = t->choices, *w; (w = ls_next_word(&list, "|", &n));) {
+        if (ls_str_is((ls_str){w, n}, value)) return LS_OK;
+        ls_near_try(&near, w, n);
+    }
     ls_buf wanted = {0};
     ls_buf_str(&wanted, "one of ");
     words(t->choices, &wanted);

@@ -113,8 +113,6 @@ bool ls_command_takes(const ls_command_info *c, const ls_flag_info *f); // false
 ls_code ls_command_line_read(ls_command_line *c, int argc, char **argv, char *const *environment, ls_err *err);
 void ls_command_line_free(ls_command_line *c);
 
-bool ls_has_word(const char *list, const char *between, const char *word, size_t n); // see ls_next_word
-
 // The candidate that a user may have meant by a word: the first that begins with it, else the one with the smallest
 // edit distance, if it is small.
 typedef struct {

@@ -45,8 +45,8 @@ const ls_flag_info *ls_flag_find(const char *name) {
 }
 
 bool ls_command_takes(const ls_command_info *c, const ls_flag_info *f) {
-    return f->name && (ls_has_word(c->flags, " ", f->name, strlen(f->name)) ||
-                       (f->key && ls_has_word(c->flags, " ", f->key, strcspn(f->key, ".") + 1)));
+    return f->name && (ls_str_among((ls_str){f->name, strlen(f->name)}, c->flags) >= 0 ||
+                       (f->key && ls_str_among((ls_str){f->key, strcspn(f->key, ".") + 1}, c->flags) >= 0));
 }
 
 typedef struct {
@@ -168,8 +168,7 @@ static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[M
 }
 
 static bool names_output(const ls_flag_info *f) {
-    static const char list[] = "trace out cast log";
-    return ls_has_word(list, " ", f->name, strlen(f->name));
+    return ls_str_among((ls_str){f->name, strlen(f->name)}, "trace out cast log") >= 0;
 }
 
 // Of most flags the last one counts, so that an alias of the shell can be overruled. Refused: different flags that set

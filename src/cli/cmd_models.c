@@ -159,11 +159,12 @@ static void list_formats(ls_buf *out) {
     }
 }
 
-// Finds a name of the registry, hf:OWNER/REPO, or a folder with a lock file.
-static ls_code find(const ls_registry_entry **out, ls_registry *r, const char *name, ls_err *err) {
+// Finds a name of the registry, hf:OWNER/REPO, or a folder with a lock file, and where it is on this machine: free *p
+// after LS_OK.
+static ls_code find(const ls_registry_entry **out, ls_model_place *p, ls_registry *r, const char *name, ls_err *err) {
     *out = ls_registry_get(r, name);
     if (!*out) *out = ls_registry_at(r, name);
-    if (*out) return LS_OK;
+    if (*out) return ls_model_place_find(p, *out), LS_OK;
     if (!strncmp(name, "hf:", 3))
         return ls_fail(err, LS_E_USAGE, "'%.200s': hf:OWNER/REPO[@REVISION] is expected", name);
     return ls_model_unknown(r, name, LS_E_USAGE, err);
@@ -196,10 +197,9 @@ static ls_code accept_terms(const ls_registry_entry *e, bool yes, ls_err *err) {
 
 static ls_code fetch(ls_registry *r, const char *name, bool offline, bool yes, ls_err *err) {
     const ls_registry_entry *e;
-    ls_code code = find(&e, r, name, err);
-    if (code) return code;
     ls_model_place p;
-    ls_model_place_find(&p, e);
+    ls_code code = find(&e, &p, r, name, err);
+    if (code) return code;
     char *script = ls_data_path("models/fetch");
     ls_buf json = {0};
     ls_registry_json(e, &json);
@@ -263,10 +263,9 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
     ls_model_place p = {0};
     ls_err why = {0};
     ls_buf about = {0};
-    const bool plain = find(&e, r, name, err) != LS_OK;
+    const bool plain = find(&e, &p, r, name, err) != LS_OK;
     if (plain && access(name, F_OK))
         return errno == ENOENT ? LS_E_USAGE : ls_fail(err, LS_E_IO, "%.200s: %s", name, strerror(errno));
-    if (!plain) ls_model_place_find(&p, e);
     const char *path = plain ? name : p.path;
     const bool here = plain || (p.here && !p.misfit);
     const ls_code code = here ? ls_model_describe(path, devices, card, &about, json, &why) : LS_OK;
@@ -306,11 +305,12 @@ static void differs(void *name, const char *line) {
     ls_say(0, "%s: %s", (const char *)name, line);
 }
 
-static ls_code verify_one(const ls_registry_entry *e, const char *name, bool asked, ls_console *to, ls_err *err) {
+static ls_code verify_one(ls_registry *r, const char *name, bool asked, ls_console *to, ls_err *err) {
+    const ls_registry_entry *e;
     ls_model_place p;
     size_t bad = 0;
-    ls_code code = LS_OK;
-    ls_model_place_find(&p, e);
+    ls_code code = find(&e, &p, r, name, err);
+    if (code) return code;
     const char *problem = !p.here               ? "not fetched"
                           : p.misfit            ? p.problem
                           : !p.n_files && asked ? "no lock file to compare with"
@@ -327,12 +327,10 @@ static ls_code verify_one(const ls_registry_entry *e, const char *name, bool ask
 }
 
 static ls_code verify(ls_registry *r, const char *const *names, int n, ls_console *to, ls_err *err) {
-    const ls_registry_entry *e;
     ls_code code = LS_OK;
-    for (int i = 0; i < n && !code; i++)
-        if (!(code = find(&e, r, names[i], err))) code = verify_one(e, names[i], true, to, err);
+    for (int i = 0; i < n && !code; i++) code = verify_one(r, names[i], true, to, err);
     for (size_t i = 0; !n && i < r->n && !code; i++)
-        if (!r->entries[i]->alias) code = verify_one(r->entries[i], r->entries[i]->name, false, to, err);
+        if (!r->entries[i]->alias) code = verify_one(r, r->entries[i]->name, false, to, err);
     return code;
 }
 
@@ -356,10 +354,9 @@ static bool is_ours(const char *folder) {
 
 static ls_code remove_model(ls_registry *r, const char *name, bool yes, ls_err *err) {
     const ls_registry_entry *e;
-    ls_code code = find(&e, r, name, err);
-    if (code) return code;
     ls_model_place p;
-    ls_model_place_find(&p, e);
+    ls_code code = find(&e, &p, r, name, err);
+    if (code) return code;
     const char *what = p.installed ? p.path : p.folder;
     struct stat st;
     if (!p.here && lstat(what, &st)) code = ls_fail(err, LS_E_IO, "'%s' is not on this machine (%s)", name, what);
@@ -463,9 +460,8 @@ static ls_code template(ls_registry *r, const char *name, const ls_command_line 
     const ls_registry_entry *e;
     ls_model_place p = {0};
     const bool plain = !access(name, F_OK);
-    ls_code code = plain ? LS_OK : find(&e, r, name, err);
+    ls_code code = plain ? LS_OK : find(&e, &p, r, name, err);
     if (code) return code;
-    if (!plain) ls_model_place_find(&p, e);
     if (!plain && !p.here)
         code = ls_fail(err, LS_E_USAGE, "%s is not on this machine: run 'logitspec models fetch %s'", e->name, e->name);
     if (!code) code = run_template(plain ? name : p.path, c->options.chat_template, c->messages, c->marks, out, err);

@@ -168,8 +168,7 @@ static void write_json(run *r) {
     const ls_ids *output = ls_session_output(r->session);
     const ls_buf *text = ls_session_text(r->session);
     const ls_engine *b = r->model.engine;
-    const ls_decode_options *o = &r->setup.s.decode;
-    const ls_guarantee guarantee = ls_decode_guarantee(o);
+    const ls_guarantee guarantee = ls_decode_guarantee(&r->setup.s.decode);
     ls_jw_field_str(&w, "model", r->model.name);
     ls_jw_field_str(&w, "sha256", r->model.sha256);
     ls_jw_field_str(&w, "method", r->setup.s.decode.method);
@@ -209,8 +208,7 @@ static void write_note(const run *r, ls_buf *line) {
 static void write_summary(const run *r) {
     const ls_stats *st = &r->runner.stats;
     const ls_engine *b = r->model.engine;
-    const ls_decode_options *o = &r->setup.s.decode;
-    const ls_guarantee guarantee = ls_decode_guarantee(o);
+    const ls_guarantee guarantee = ls_decode_guarantee(&r->setup.s.decode);
     const bool lossy = guarantee == LS_LOSSY;
     ls_buf line = {0};
     ls_buf_fmt(&line, "%llu token%s in %llu step%s: MAT %.2f tokens/step", (unsigned long long)st->emitted,

@@ -87,8 +87,7 @@ ls_code ls_item_run(ls_session *s, ls_model *m, const ls_setup *setup, const ls_
 // ---- all of them
 
 static ls_guarantee guarantee_of(const ls_comparison *k, int variant) {
-    const ls_decode_options *o = &k->c[variant].setup.s.decode;
-    return ls_decode_guarantee(o);
+    return ls_decode_guarantee(&k->c[variant].setup.s.decode);
 }
 
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err) {

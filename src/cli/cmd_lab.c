@@ -19,16 +19,12 @@
 #include <unistd.h>
 
 typedef struct {
-    size_t all, kept, decoded; // recordings: in the plan, already present, newly made
-} recorded;
-
-typedef struct {
     const char *dir;
     ls_lab_plan plan;
     ls_suite suite;
     ls_model model;
-    ls_run here; // this model on this machine
-    recorded *done;
+    ls_run here;               // this model on this machine
+    size_t all, kept, decoded; // recordings: in the plan, already present, newly made
 } recorder;
 
 // ---- existing recordings
@@ -104,17 +100,17 @@ static ls_code record_one(recorder *k, size_t run, size_t item, const char *path
 
 static ls_code record_or_keep(recorder *k, size_t run, size_t item, ls_err *err) {
     const ls_lab_run *r = &k->plan.index.runs[run];
-    const size_t before = k->done->kept + k->done->decoded;
+    const size_t before = k->kept + k->decoded;
     char *stage = ls_format("recording %s at temperature %g, prompt %zu of %zu", r->word, r->temperature, item + 1,
                             k->suite.n),
          *path = ls_lab_trace_path(k->dir, r, item);
     bool is = false;
-    ls_code code = ls_gauge_show(NULL, stage, (double)before / (double)k->done->all)
+    ls_code code = ls_gauge_show(NULL, stage, (double)before / (double)k->all)
                        ? is_recorded(k, run, item, path, &is, err)
                        : ls_fail(err, LS_E_CANCELLED, "interrupted");
     if (!code && !is) code = record_one(k, run, item, path, err);
-    k->done->kept += !code && is;
-    k->done->decoded += !code && !is;
+    k->kept += !code && is;
+    k->decoded += !code && !is;
     free(path);
     free(stage);
     return code;
@@ -181,29 +177,27 @@ static ls_code settle_tokens(recorder *k, const ls_command_line *c, const ls_cos
     return ls_lab_plan_make(&k->plan, c->methods, &c->options, tokens, err);
 }
 
-// Records into folder `dir`, which is created. A recording appears in the folder when it is complete. A recording of
+// Records into folder k->dir, which is created. A recording appears in the folder when it is complete. A recording of
 // the same model, machine and settings is kept, so that an interrupted lab continues. LS_E_UNSUPPORTED: the folder has
 // recordings of another model.
-static ls_code record(const ls_command_line *c, const char *dir, recorded *out, ls_err *err) {
-    recorder k = {.dir = dir, .done = out};
+static ls_code record(recorder *k, const ls_command_line *c, ls_err *err) {
     ls_cost_curve costs;
-    *out = (recorded){0};
-    ls_code code = ls_suite_read(&k.suite, c->suite, err);
-    if (!code && k.suite.n > LS_LAB_MOST_ITEMS)
+    ls_code code = ls_suite_read(&k->suite, c->suite, err);
+    if (!code && k->suite.n > LS_LAB_MOST_ITEMS)
         code = ls_fail(err, LS_E_RANGE, "the suite %s has %zu conversations; a lab takes at most %d", c->suite,
-                       k.suite.n, LS_LAB_MOST_ITEMS);
-    if (!code) code = ls_lab_plan_make(&k.plan, c->methods, &c->options, c->options.max_tokens, err);
-    if (!code) code = make_folder(dir, err);
-    if (!code) code = load(&k, &c->options, &costs, err);
-    if (!code) code = settle_tokens(&k, c, &costs, err);
-    if (!code) code = write_index(&k, err);
-    out->all = k.plan.n * k.suite.n;
-    for (size_t item = 0; item < k.suite.n && !code; item++)
-        for (size_t j = 0; j < k.plan.n && !code; j++) // each run goes first equally often
-            code = record_or_keep(&k, (item + j) % k.plan.n, item, err);
-    ls_suite_free(&k.suite);
-    ls_model_free(&k.model);
-    ls_lab_plan_free(&k.plan);
+                       k->suite.n, LS_LAB_MOST_ITEMS);
+    if (!code) code = ls_lab_plan_make(&k->plan, c->methods, &c->options, c->options.max_tokens, err);
+    if (!code) code = make_folder(k->dir, err);
+    if (!code) code = load(k, &c->options, &costs, err);
+    if (!code) code = settle_tokens(k, c, &costs, err);
+    if (!code) code = write_index(k, err);
+    k->all = k->plan.n * k->suite.n;
+    for (size_t item = 0; item < k->suite.n && !code; item++)
+        for (size_t j = 0; j < k->plan.n && !code; j++) // each run goes first equally often
+            code = record_or_keep(k, (item + j) % k->plan.n, item, err);
+    ls_suite_free(&k->suite);
+    ls_model_free(&k->model);
+    ls_lab_plan_free(&k->plan);
     return code;
 }
 
@@ -271,25 +265,25 @@ static void left_out(void *ud, const char *path) {
 }
 
 ls_code ls_cmd_lab(const ls_command_line *c, ls_console *to, ls_err *err) {
-    recorded done = {0};
     ls_lab lab = {0};
     const bool records = c->suite && c->out && !c->n_args;
     const char *dir = records ? c->out : c->n_args ? c->args[0] : NULL, *page = c->out ? c->out : dir;
     const ls_lab_listener listener = {ls_gauge_show, left_out, NULL};
+    recorder k = {.dir = dir};
     ls_code code = LS_OK;
     ls_gauge_reads();
     if (!records && (c->suite || c->n_args != 1))
         code = ls_fail(err, LS_E_USAGE,
                        "usage: logitspec lab --suite FILE -o DIR, or logitspec lab DIR for existing recordings");
-    if (!code && records && (code = record(c, dir, &done, err)) == LS_E_CANCELLED)
+    if (!code && records && (code = record(&k, c, err)) == LS_E_CANCELLED)
         ls_fail(err, code, "interrupted after %zu of %zu recordings; they are kept, and the same command continues",
-                done.kept + done.decoded, done.all);
+                k.kept + k.decoded, k.all);
     if (!code) code = ls_lab_read(&lab, dir, &listener, err);
     if (!code) code = write_all(&lab, page, c->png, err);
     if (!code && !c->quiet) {
         if (records)
-            ls_say(0, "%zu recording%s made, %zu %s there already", done.decoded, done.decoded == 1 ? " was" : "s were",
-                   done.kept, done.kept == 1 ? "was" : "were");
+            ls_say(0, "%zu recording%s made, %zu %s there already", k.decoded, k.decoded == 1 ? " was" : "s were",
+                   k.kept, k.kept == 1 ? "was" : "were");
         ls_say(0, "%s/index.html: %zu recording%s, %zu prompt%s, %zu way%s to decode", page, lab.n_there,
                ls_plural(lab.n_there), lab.index.n_items, ls_plural(lab.index.n_items), lab.index.n_runs,
                ls_plural(lab.index.n_runs));

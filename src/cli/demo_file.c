@@ -209,10 +209,8 @@ ls_code ls_demo_read(ls_demo *out, const char *name, ls_err *err) {
         out->file = ls_data_path(rel);
         free(rel);
         if (access(out->file, R_OK)) {
-            ls_fail(err, LS_E_USAGE, "there is no demo '%.60s' ('logitspec demo' lists them)", name);
-            free(out->file);
-            out->file = NULL;
-            return LS_E_USAGE;
+            ls_demo_free(out);
+            return ls_fail(err, LS_E_USAGE, "there is no demo '%.60s' ('logitspec demo' lists them)", name);
         }
     }
     const char *base = strrchr(out->file, '/'), *dot;

@@ -301,11 +301,11 @@ typedef struct {
 
 static const ls_shadow_variant *make_variants(void *ud, int *n) {
     given *w = ud;
-    *n = w->n;
-    if (w->list) return w->list; // made at an earlier stop of the tour
-    ls_variants_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
-    w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
-    for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_variant){w->all[i].label, w->all[i].setup.s.decode};
+    if (!w->list) { // else made at an earlier stop of the tour
+        ls_variants_read(&w->all, &w->n, "shadows", "all,logitspec:4,logitspec:16,logitspec:64", w->options, NULL);
+        w->list = ls_calloc((size_t)w->n + 1, sizeof *w->list);
+        for (int i = 0; i < w->n; i++) w->list[i] = (ls_shadow_variant){w->all[i].label, w->all[i].setup.s.decode};
+    }
     *n = w->n;
     return w->list;
 }

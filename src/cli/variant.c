@@ -51,8 +51,7 @@ ls_code ls_variant_read(ls_variant *out, const char *text, const ls_options *bas
         return ls_fail(err, LS_E_USAGE, "'%.60s' is not METHOD[:ROWS][/SIZING][@ACCEPTANCE][+KNOB=VALUE]", text);
     ls_label_now(text, out->label, sizeof out->label);
     ls_options_copy(&out->options, base);
-    ls_options_start_cold(&out->options,
-                          false); // comparisons are of methods, not of what an earlier run has taught them
+    ls_options_start_cold(&out->options, false); // comparisons are of methods, not of what earlier runs taught them
     const ls_code code = is_file(text) ? ls_options_file(&out->options, text, true, err) : read_word(out, text, err);
     if (code) {
         ls_options_free(&out->options);

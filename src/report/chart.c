@@ -108,33 +108,22 @@ static void grid(ls_buf *out, double x1, double y1, double x2, double y2, bool s
                y2, strong ? ".6" : ".15");
 }
 
-static int per_line(const ls_chart *c) {
-    return c->width / LEGEND_WIDTH;
-}
-
-static size_t legend_names(const ls_chart *c) {
-    size_t n = 0;
-    for (size_t i = 0; i < c->n; i++) n += !c->series[i].aside;
-    return n > 1 ? n : 0;
-}
-
-static int legend_height(const ls_chart *c) {
-    const int n = (int)legend_names(c);
-    return n ? LEGEND * ((n + per_line(c) - 1) / per_line(c)) + 6 : 0;
-}
-
-static void legend(const ls_chart *c, ls_buf *out) {
-    const double column = (double)(c->width - RIGHT) / per_line(c);
-    int at = 0;
-    for (size_t i = 0; legend_names(c) && i < c->n; i++) {
+// Returns its height, 0 if there is nothing to tell apart. out NULL: draws nothing.
+static int legend(const ls_chart *c, ls_buf *out) {
+    const int per_line = c->width / LEGEND_WIDTH;
+    const double column = (double)(c->width - RIGHT) / per_line;
+    int names = 0, at = 0;
+    for (size_t i = 0; i < c->n; i++) names += !c->series[i].aside;
+    for (size_t i = 0; names > 1 && i < c->n; i++) {
         if (c->series[i].aside) continue;
-        const int row = at / per_line(c);
-        const double x = RIGHT + column * (at % per_line(c)), y = TOP + LEGEND * row;
+        const double x = RIGHT + column * (at % per_line), y = TOP + LEGEND * (at / per_line);
+        at++;
+        if (!out) continue;
         ls_buf_fmt(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y,
                    ls_chart_color(i));
         name(out, x + 14, y + 9, "start", c->series[i].name);
-        at++;
     }
+    return at ? LEGEND * ((at + per_line - 1) / per_line) + 6 : 0;
 }
 
 // Ends the opening tag of a mark with its values, and adds its tooltip.
@@ -210,7 +199,7 @@ typedef struct {
 
 static frame frame_of(const ls_chart *c) {
     const ls_shape shape = c->facts->shape;
-    const double top = TOP + legend_height(c);
+    const double top = TOP + legend(c, NULL);
     frame f = {
         {INFINITY, -INFINITY, LEFT, c->width - RIGHT, shape == LS_SHAPE_LOG || shape == LS_SHAPE_LOGS,
          shape == LS_SHAPE_CURVES && c->facts->percent},
@@ -316,7 +305,7 @@ static int row_height(const ls_chart *c) {
 }
 
 static double row_top(const ls_chart *c, size_t row) {
-    return TOP + legend_height(c) + row_height(c) * (double)row;
+    return TOP + legend(c, NULL) + row_height(c) * (double)row;
 }
 
 static void bar(const ls_chart *c, size_t i, size_t k, double x, double y, double width, int height, ls_buf *out) {

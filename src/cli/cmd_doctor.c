@@ -30,6 +30,7 @@ typedef struct {
     ls_buf table; // printed below the checks
     bool open;    // the object of the last check may get more fields
     bool failed;
+    int n_measured; // measurements that were listed
 } report;
 
 static void end(report *r) {
@@ -218,18 +219,13 @@ static ls_short_text date_of(time_t at) {
     return t;
 }
 
-typedef struct {
-    report *r;
-    int n;
-} measurements;
-
 // The parts of the key (engine/measured.c): version | sha256 | device | arithmetic | kernel | library | threads |
 // processor.
 static void show_measured(void *ud, const char *what, const char *key, const ls_measured *is) {
     static const char *const how[] = {"with few forwards; to be measured again when idle",
                                       "on a busy machine; to be measured again", "on an idle machine"};
     enum { SHA256 = 1, DEVICE, DTYPE, THREADS = 6, PARTS = 8 };
-    measurements *m = ud;
+    report *r = ud;
     char *copy = ls_strdup(key), *part[PARTS] = {copy};
     int n = 1;
     for (char *p = copy; n < PARTS && (p = strstr(p, " | ")); p += 3) {
@@ -237,22 +233,21 @@ static void show_measured(void *ud, const char *what, const char *key, const ls_
         part[n++] = p + 3;
     }
     if (n > THREADS) {
-        check(m->r, "measured", true, false, "%s of model %.12s, %s, %s, %s: %s, %s", what, part[SHA256], part[DEVICE],
+        check(r, "measured", true, false, "%s of model %.12s, %s, %s, %s: %s, %s", what, part[SHA256], part[DEVICE],
               part[DTYPE], part[THREADS], date_of((time_t)is->when).s, how[is->how]);
-        ls_jw_field_str(&m->r->json, "what", what);
-        ls_jw_field_str(&m->r->json, "key", key);
-        ls_jw_field_int(&m->r->json, "when", is->when);
-        ls_jw_field_str(&m->r->json, "how", ls_measured_hows[is->how]);
-        m->n++;
+        ls_jw_field_str(&r->json, "what", what);
+        ls_jw_field_str(&r->json, "key", key);
+        ls_jw_field_int(&r->json, "when", is->when);
+        ls_jw_field_str(&r->json, "how", ls_measured_hows[is->how]);
+        r->n_measured++;
     }
     free(copy);
 }
 
 // Lists the cached measurements.
 static void check_measured(report *r) {
-    measurements m = {.r = r};
-    ls_measured_list(show_measured, &m);
-    if (!m.n) check(r, "measured", true, false, "nothing yet: the first start measures threads and forwards");
+    ls_measured_list(show_measured, r);
+    if (!r->n_measured) check(r, "measured", true, false, "nothing yet: the first start measures threads and forwards");
 }
 
 static void forget(report *r) {

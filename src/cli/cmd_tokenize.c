@@ -32,23 +32,21 @@ ls_code ls_cmd_tokenize(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_code code = ls_read_prompt(c, true, &prompt, err);
     if (!code) code = ls_model_load_vocabulary(&m, &setup.s.model, err);
     if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, prompt.p, prompt.n, &ids, err);
+    ls_jsonw w;
     if (!code && c->json) {
-        ls_jsonw w = ls_jw_begin(&to->out);
+        w = ls_jw_begin(&to->out);
         ls_jw_field_ids(&w, "ids", ids.p, ids.n);
         ls_jw_field_open(&w, "tokens", '[');
-        for (size_t i = 0; i < ids.n; i++) {
-            size_t n;
-            const char *p = ls_vocab_bytes(m.vocab, ids.p[i], &n);
-            ls_jw_strn(&w, p, n);
-        }
+    }
+    for (size_t i = 0; i < ids.n && !code; i++) {
+        size_t n;
+        const char *p = ls_vocab_bytes(m.vocab, ids.p[i], &n);
+        if (c->json) ls_jw_strn(&w, p, n);
+        else write_token(ids.p[i], p, n, &to->out);
+    }
+    if (!code && c->json) {
         ls_jw_close(&w, ']');
         ls_jw_end(&w);
-    } else if (!code) {
-        for (size_t i = 0; i < ids.n; i++) {
-            size_t n;
-            const char *p = ls_vocab_bytes(m.vocab, ids.p[i], &n);
-            write_token(ids.p[i], p, n, &to->out);
-        }
     }
     ls_buf_free(&prompt);
     ls_ids_free(&ids);

@@ -268,6 +268,7 @@ ls_code ls_cmd_generate(const ls_command_line *c, ls_console *to, ls_err *err) {
     if (trace)
         code = ls_trace_open(&r.trace, trace, ls_trace_level_named(c->options.trace_level), ls_gauge_show, NULL, err);
     if (!code) code = ls_model_load(&r.model, &r.setup.s.model, err);
+    ls_gauge_clear();
     if (!code && !c->quiet && !c->json && r.setup.s.format == LS_FORMAT_AUTO && *r.model.chat_problem &&
         !r.model.chat_refused)
         ls_warn("the prompt is used without a chat template: %s", r.model.chat_problem);

@@ -58,6 +58,7 @@ void ls_say(int left, const char *fmt, ...) {
 
 static void print_note(void *ud, const char *text) {
     (void)ud;
+    ls_gauge_clear();
     ls_warn("%s", text);
 }
 

@@ -32,11 +32,6 @@ static void put_p(double p, ls_buf *out) {
     else ls_buf_fmt(out, "%5.3f", p);
 }
 
-static void alternatives_head(ls_buf *out) {
-    ls_buf_fmt(out, "%6s %5s  %-13s  %-*s %5s   %s\n", "token", "step", "from", TOKEN_CELLS, "text", "p",
-               "other choices of the target");
-}
-
 // Appends a line for each emitted token, with up to n (1..LS_ROW_TOP) other choices, best first.
 static void alternatives(const ls_step *s, const ls_vocab *v, int n, ls_buf *out) {
     for (int i = 0; i < s->n_emitted; i++) {
@@ -110,7 +105,9 @@ static void stream(run *r) {
 static void print_alternatives(run *r, const ls_step *step) {
     ls_buf out = {0};
     if (!r->alternatives) return;
-    if (!step->output_pos) alternatives_head(&out);
+    if (!step->output_pos)
+        ls_buf_fmt(&out, "%6s %5s  %-13s  %-*s %5s   %s\n", "token", "step", "from", TOKEN_CELLS, "text", "p",
+                   "other choices of the target");
     alternatives(step, r->model.vocab, r->alternatives, &out);
     write_bytes(r, out.p, out.n);
     ls_buf_free(&out);

@@ -167,17 +167,13 @@ static ls_code read_flags(ls_command_line *c, int argc, char **argv, given out[M
     return LS_OK;
 }
 
-static bool names_output(const ls_flag_info *f) {
-    return ls_str_among((ls_str){f->name, strlen(f->name)}, "trace out cast log") >= 0;
-}
-
 // Of most flags the last one counts, so that an alias of the shell can be overruled. Refused: different flags that set
 // one key to different values, and a file to write that is named twice.
 static ls_code check_pairs(const given *flags, int n, ls_err *err) {
     for (int i = 0; i < n; i++)
         for (int k = 0; k < i; k++) {
             const ls_flag_info *a = flags[k].flag, *b = flags[i].flag;
-            if (a == b && names_output(a))
+            if (a == b && ls_str_among((ls_str){a->name, strlen(a->name)}, "trace out cast log") >= 0)
                 return ls_fail(err, LS_E_USAGE, "--%s is given twice: name one file", a->name);
             if (a != b && a->key && b->key && !strcmp(a->key, b->key) && a->value && b->value &&
                 strcmp(a->value, b->value) != 0)

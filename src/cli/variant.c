@@ -8,10 +8,6 @@
 enum { MAX_VARIANTS = 64 };
 static const char marks[] = ":/@+";
 
-static bool is_file(const char *text) {
-    return ls_ends_with(text, ".yaml") || ls_ends_with(text, ".yml");
-}
-
 // Applies one part, part[0..n), whose meaning depends on the mark before it.
 static ls_code set_part(ls_variant *c, char mark, const char *part, size_t n, const char *method, ls_err *err) {
     static const char *const keys[] = {[':'] = "decode.max_rows", ['/'] = "decode.sizing", ['@'] = "decode.acceptance"};
@@ -52,7 +48,8 @@ ls_code ls_variant_read(ls_variant *out, const char *text, const ls_options *bas
     ls_label_now(text, out->label, sizeof out->label);
     ls_options_copy(&out->options, base);
     ls_options_start_cold(&out->options, false); // comparisons are of methods, not of what earlier runs taught them
-    const ls_code code = is_file(text) ? ls_options_file(&out->options, text, true, err) : read_word(out, text, err);
+    const bool file = ls_ends_with(text, ".yaml") || ls_ends_with(text, ".yml");
+    const ls_code code = file ? ls_options_file(&out->options, text, true, err) : read_word(out, text, err);
     if (code) {
         ls_options_free(&out->options);
         return code;

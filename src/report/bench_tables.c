@@ -48,11 +48,6 @@ static void output_words(const ls_bench *b, int i, const ls_total *t, ls_buf *ou
     else ls_buf_str(out, *b->judged ? "equal" : "no exact method to compare");
 }
 
-static void put_interval(ls_table *t, const ls_total *of) {
-    if (isfinite(of->low)) ls_put(t, "95%", NULL, 13, "%.2f - %.2f", of->low, of->high);
-    else ls_put(t, "95%", NULL, 13, "%s", "");
-}
-
 static void put_total(const ls_bench *b, int i, const char *category, ls_table *t) {
     const ls_total o = ls_bench_total(b, i, category);
     const ls_bench_speedups more = ls_bench_over_plain(b, &o, category);
@@ -74,7 +69,8 @@ static void put_total(const ls_bench *b, int i, const char *category, ls_table *
     ls_put_number(t, NULL, "speedup", 0, 0, ls_total_speedup(&o));
     ls_put_number(t, NULL, "speedup_low", 0, 0, o.low);
     ls_put_number(t, NULL, "speedup_high", 0, 0, o.high);
-    put_interval(t, &o);
+    if (isfinite(o.low)) ls_put(t, "95%", NULL, 13, "%.2f - %.2f", o.low, o.high);
+    else ls_put(t, "95%", NULL, 13, "%s", "");
     ls_put_number(t, "+ prompt", "speedup_with_prompt", 9, 2, more.with_prompt);
     ls_put_number(t, NULL, "spec_bench_speedup", 0, 0, more.of_means_with_prompt);
     ls_put_number(t, NULL, "spec_bench_speedup_without_prompt", 0, 0, more.of_means);

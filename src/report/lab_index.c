@@ -66,20 +66,16 @@ static char *index_path(const char *dir) {
 
 // Some systems do not allow all characters of a word in a file name: '~' replaces a colon, %2F a slash. The list may
 // be hostile, so the result must not leave the folder.
-static void folder_of(const char *word, double temperature, ls_buf *out) {
-    for (const char *p = word; *p; p++)
-        if (isalnum((unsigned char)*p) || strchr("-_+=@", *p) || (*p == '.' && p > word)) ls_buf_char(out, *p);
-        else if (*p == ':') ls_buf_char(out, '~');
-        else ls_buf_fmt(out, "%%%02X", (unsigned char)*p);
-    if (temperature > 0) ls_buf_fmt(out, ",T=%g", temperature);
-}
-
 static char *trace_path(const char *dir, const char *word, double temperature, size_t item) {
-    ls_buf folder = {0};
-    folder_of(word, temperature, &folder);
-    char *path = ls_format("%s/traces/%s/%04zu.jsonl.zst", dir, folder.p, item + 1);
-    ls_buf_free(&folder);
-    return path;
+    ls_buf path = {0};
+    ls_buf_fmt(&path, "%s/traces/", dir);
+    for (const char *p = word; *p; p++)
+        if (isalnum((unsigned char)*p) || strchr("-_+=@", *p) || (*p == '.' && p > word)) ls_buf_char(&path, *p);
+        else if (*p == ':') ls_buf_char(&path, '~');
+        else ls_buf_fmt(&path, "%%%02X", (unsigned char)*p);
+    if (temperature > 0) ls_buf_fmt(&path, ",T=%g", temperature);
+    ls_buf_fmt(&path, "/%04zu.jsonl.zst", item + 1);
+    return path.p;
 }
 
 char *ls_lab_trace_path(const char *dir, const ls_lab_run *r, size_t item) {

@@ -257,8 +257,8 @@ static void info_text(const ls_registry_entry *e, const ls_model_place *p, ls_bu
     }
 }
 
-static ls_code info(ls_registry *r, const char *name, const char *devices, const char *card, bool json, ls_buf *out,
-                    ls_err *err) {
+static ls_code info(ls_registry *r, const char *name, const ls_command_line *c, ls_buf *out, ls_err *err) {
+    const char *devices = c->options.devices, *card = c->device_model;
     const ls_registry_entry *e;
     ls_model_place p = {0};
     ls_err why = {0};
@@ -268,8 +268,8 @@ static ls_code info(ls_registry *r, const char *name, const char *devices, const
         return errno == ENOENT ? LS_E_USAGE : ls_fail(err, LS_E_IO, "%.200s: %s", name, strerror(errno));
     const char *path = plain ? name : p.path;
     const bool here = plain || (p.here && !p.misfit);
-    const ls_code code = here ? ls_model_describe(path, devices, card, &about, json, &why) : LS_OK;
-    if (json) {
+    const ls_code code = here ? ls_model_describe(path, devices, card, &about, c->json, &why) : LS_OK;
+    if (c->json) {
         ls_jsonw w = ls_jw_begin(out);
         ls_jw_field_str(&w, "name", plain ? NULL : e->name);
         if (plain) ls_jw_field_str(&w, "path", path);
@@ -424,17 +424,17 @@ static void add_marked(const ls_marked *text, ls_buf *out) {
 }
 
 // Renders a conversation with a chat template, without a model. path: a Jinja file, or a checkpoint, whose template is
-// chosen by name (see ls_load_template). messages: a JSON file ("-": standard input), whose keys are the template's
-// variables. marks: puts U+27E6 and U+27E7 around text from the conversation. Appends the text.
-static ls_code run_template(const char *path, const char *name, const char *messages, bool marks, ls_buf *out,
-                            ls_err *err) {
+// chosen by name (--template; see ls_load_template). --messages: a JSON file ("-": standard input), whose keys are the
+// template's variables. --marks: puts U+27E6 and U+27E7 around text from the conversation. Appends the text.
+static ls_code run_template(const char *path, const ls_command_line *c, ls_buf *out, ls_err *err) {
+    const char *messages = c->messages;
     ls_buf text = {0}, given = {0};
     ls_jinja *t = NULL;
     ls_json *variables = NULL, *names = NULL;
     ls_marked written = {0};
     ls_jinja_context context = {.now = LS_CHAT_DAY};
     ls_code code = messages ? LS_OK : ls_fail(err, LS_E_USAGE, "--messages FILE.json, the conversation, is required");
-    if (!code) code = template_at(path, name, &text, &names, err);
+    if (!code) code = template_at(path, c->options.chat_template, &text, &names, err);
     if (!code) code = read_file(messages, &given, err);
     if (!code) code = ls_json_parse(&variables, given.p ? given.p : "", given.n, messages, err);
     if (!code && !ls_json_is_object(variables))
@@ -445,7 +445,7 @@ static ls_code run_template(const char *path, const char *name, const char *mess
     if (!code && ((code = ls_jinja_parse(&t, text.p ? text.p : "", text.n, err)) ||
                   (code = ls_jinja_render(t, &context, &written, err))))
         ls_err_prefix(err, "%s", path);
-    if (!code && marks) add_marked(&written, out);
+    if (!code && c->marks) add_marked(&written, out);
     else if (!code && written.text.n) ls_buf_add(out, written.text.p, written.text.n);
     ls_marked_free(&written);
     ls_json_free(variables);
@@ -464,7 +464,7 @@ static ls_code template(ls_registry *r, const char *name, const ls_command_line 
     if (code) return code;
     if (!plain && !p.here)
         code = ls_fail(err, LS_E_USAGE, "%s is not on this machine: run 'logitspec models fetch %s'", e->name, e->name);
-    if (!code) code = run_template(plain ? name : p.path, c->options.chat_template, c->messages, c->marks, out, err);
+    if (!code) code = run_template(plain ? name : p.path, c, out, err);
     ls_model_place_free(&p);
     return code;
 }
@@ -481,8 +481,7 @@ ls_code ls_cmd_models(const ls_command_line *c, ls_console *to, ls_err *err) {
     else if (!strcmp(verb, "list") && !n && c->formats) list_formats(out);
     else if (!strcmp(verb, "list") && !n) (c->json ? list_json : list_text)(&r, out);
     else if (!strcmp(verb, "fetch") && n == 1) code = fetch(&r, names[0], c->options.offline, c->yes, err);
-    else if (!strcmp(verb, "info") && n == 1)
-        code = info(&r, names[0], c->options.devices, c->device_model, c->json, out, err);
+    else if (!strcmp(verb, "info") && n == 1) code = info(&r, names[0], c, out, err);
     else if (!strcmp(verb, "verify")) {
         ls_catch_signals();
         code = verify(&r, names, n, to, err);

@@ -19,6 +19,13 @@ int ls_str_among(ls_str s, const char *words) {
     return -1;
 }
 
+bool ls_begins_among(const char *s, const char *words) {
+    size_t n;
+    for (const char *w; (w = ls_next_word(&words, " ", &n));)
+        if (!strncmp(s, w, n)) return true;
+    return false;
+}
+
 static void buf_reserve(ls_buf *b, size_t extra) {
     if (b->n + extra + 1 <= b->cap) return;
     b->cap = (b->n + extra + 1) * 2;

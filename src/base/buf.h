@@ -21,6 +21,7 @@ static inline bool ls_str_is(ls_str s, const char *text) {
 const char *ls_next_word(const char **list, const char *between, size_t *n); // n bytes, moves *list; NULL: no more
 // The number of s among words that blanks separate, from 0; -1: it is none of them.
 int ls_str_among(ls_str s, const char *words);
+bool ls_begins_among(const char *s, const char *words); // s begins with one of them
 
 typedef struct {
     char *p; // always NUL-terminated once anything was added; may hold NULs inside

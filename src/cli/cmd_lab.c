@@ -29,17 +29,12 @@ typedef struct {
 
 // ---- existing recordings
 
-// False for settings that change neither the output nor the speed.
-static bool matters(const char *key) {
-    static const char *const beginnings[] = {"trace.", "ui.", "model.name", "model.offline"};
-    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (!strncmp(key, beginnings[i], strlen(beginnings[i]))) return false;
-    return true;
-}
-
+// Of the settings that change the output or the speed.
 static bool same_settings(const ls_trace_header *h, const char *const *config) {
     for (; *config; config += 2)
-        if (matters(config[0]) && strcmp(ls_trace_config(h, config[0]), config[1])) return false;
+        if (!ls_begins_among(config[0], "trace. ui. model.name model.offline") &&
+            strcmp(ls_trace_config(h, config[0]), config[1]))
+            return false;
     return true;
 }
 

@@ -67,7 +67,7 @@ static int header_fd(const watch *w) {
 static int start_curl(const watch *w, int in, int out, int err, pid_t *pid) {
     // a proxy is for other machines; 30 s without a line: the server is gone
     const char *host = strstr(w->url, "://") + 3;
-    const bool here = !strncmp(host, "127.", 4) || !strncmp(host, "localhost", 9) || !strncmp(host, "[::1]", 5);
+    const bool here = ls_begins_among(host, "127. localhost [::1]");
     static char *const always[] = {
         "curl",         "-q",          "--silent",          "--show-error", "--no-buffer",   "--fail",
         "--proto",      "=http,https", "--connect-timeout", "10",           "--speed-limit", "1",

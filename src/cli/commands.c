@@ -47,8 +47,7 @@ void ls_say(int left, const char *fmt, ...) {
     va_start(ap, fmt);
     char *text = ls_format_list(fmt, ap);
     va_end(ap);
-    ls_sanitize_str(&line, text);
-    ls_buf_char(&line, '\n');
+    ls_sanitize_row(&line, "%s", text);
     ls_wrap(&line, 0, ls_columns(STDOUT_FILENO), left);
     ls_gauge_clear();
     fwrite(line.p, 1, line.n, stdout);

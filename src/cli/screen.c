@@ -94,7 +94,7 @@ static const ui_setting *settings_of(const ls_options *o) {
 }
 
 static bool can_change(const char *key) { // while the program runs
-    return strncmp(key, "model.", 6) && strncmp(key, "trace.", 6) && strncmp(key, "ui.", 3);
+    return !ls_begins_among(key, "model. trace. ui.");
 }
 
 // Completions of typed commands; ends with NULL.

@@ -52,11 +52,8 @@ static ls_tokens *vocabulary(ls_report *r, uint64_t tokenizer) {
 
 // Settings that do not affect decoding, and therefore not the groups.
 static bool is_incidental(const char *key) {
-    static const char *const beginnings[] = {
-        "trace.", "ui.", "prompt.", "decode.seed", "decode.max_tokens", "decode.stop", "model.name", "model.offline"};
-    for (size_t i = 0; i < sizeof beginnings / sizeof *beginnings; i++)
-        if (!strncmp(key, beginnings[i], strlen(beginnings[i]))) return true;
-    return false;
+    return ls_begins_among(key,
+                           "trace. ui. prompt. decode.seed decode.max_tokens decode.stop model.name model.offline");
 }
 
 static size_t group_of(ls_report *r, const ls_trace_header *h) {

@@ -32,7 +32,7 @@ ls_code ls_cmd_tokenize(const ls_command_line *c, ls_console *to, ls_err *err) {
     ls_code code = ls_read_prompt(c, true, &prompt, err);
     if (!code) code = ls_model_load_vocabulary(&m, &setup.s.model, err);
     if (!code) code = ls_prompt_encode(&m, setup.s.format, setup.s.system, prompt.p, prompt.n, &ids, err);
-    ls_jsonw w;
+    ls_jsonw w = {0};
     if (!code && c->json) {
         w = ls_jw_begin(&to->out);
         ls_jw_field_ids(&w, "ids", ids.p, ids.n);

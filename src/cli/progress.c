@@ -91,6 +91,7 @@ void ls_gauge_reads(void) {
 }
 
 void ls_gauge_clear(void) {
-    if (gauge.shown) fputs("\r\033[K", stderr);
+    if (!gauge.shown) return; // only read: threads of a server print lines, too
+    fputs("\r\033[K", stderr);
     gauge.shown = false;
 }

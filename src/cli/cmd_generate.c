@@ -173,7 +173,7 @@ static void write_json(run *r) {
     ls_jw_field_int(&w, "ranks", b->ranks > 1 ? b->ranks : 1);
     ls_jw_field_str(&w, "dtype", b->dtype);
     ls_jw_field_bool(&w, "exact", b->exact && guarantee == LS_SAME_TEXT);
-    ls_jw_field_str(&w, "promise", ls_guarantee_name(guarantee));
+    ls_jw_field_str(&w, "guarantee", ls_guarantee_name(guarantee));
     ls_jw_field_u64(&w, "seed", r->setup.s.decode.sampling.seed);
     ls_jw_field_ids(&w, "prompt_tokens", r->prompt.p, r->prompt.n);
     ls_jw_field_ids(&w, "output_tokens", output->p, output->n);

@@ -56,7 +56,7 @@ static void write_method(ls_jsonw *w, const ls_bench *b, int i, const ls_table *
     ls_jw_open(w, '{');
     ls_table_fields(totals, row, w);
     ls_jw_field_bool(w, "lossy", !strcmp(b->methods[i].guarantee, "none"));
-    ls_jw_field_str(w, "promise", b->methods[i].guarantee);
+    ls_jw_field_str(w, "guarantee", b->methods[i].guarantee);
     ls_jw_field_bool(w, "plain", b->methods[i].plain);
     ls_jw_field_open(w, "categories", '[');
     for (size_t c = 1; c <= categories; c++) {
@@ -229,9 +229,10 @@ static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *pat
         const ls_json *m = ls_json_at(methods, (size_t)i);
         ls_bench_method *to = &b->methods[i];
         read_label(m, "method", to->label, sizeof to->label);
-        read_text(m, "promise", to->guarantee, sizeof to->guarantee);
+        read_text(m, "guarantee", to->guarantee, sizeof to->guarantee);
+        if (!*to->guarantee) read_text(m, ls_name_before("bench", "guarantee"), to->guarantee, sizeof to->guarantee);
         if (!*to->label || !*to->guarantee || !ls_json_bool(ls_json_get(m, "plain"), &to->plain))
-            return ls_fail(err, LS_E_PARSE, "%s: method %d has no name or no promise", path, i + 1);
+            return ls_fail(err, LS_E_PARSE, "%s: method %d has no name or no guarantee", path, i + 1);
     }
     return LS_OK;
 }

@@ -208,7 +208,7 @@ static void put_facts(const ls_reply *r, ls_jsonw *w, const ls_outcome *a) {
     ls_jw_field_open(w, "logitspec", '{');
     ls_jw_field_str(w, "method", a->method);
     ls_jw_field_bool(w, "exact", a->exact);
-    ls_jw_field_str(w, "promise", a->guarantee);
+    ls_jw_field_str(w, "guarantee", a->guarantee);
     ls_jw_field_u64(w, "seed", r->request->sampling.seed);
     ls_jw_field_str(w, "finish_reason", ls_finish_name(a->finish));
     ls_stats_write(w, a->stats, a->prefill_ms);

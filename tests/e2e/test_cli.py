@@ -26,7 +26,7 @@ def gguf_without_tensors(strings):
 
 class Generate(unittest.TestCase):
     def check_object(self, o):
-        self.assertEqual(set(o), set("speedup_spread ar_timed cpu_wait model sha256 method device ranks dtype exact promise seed prompt_tokens output_tokens text finish_reason "
+        self.assertEqual(set(o), set("speedup_spread ar_timed cpu_wait model sha256 method device ranks dtype exact guarantee seed prompt_tokens output_tokens text finish_reason "
                                      "steps emitted mat draft_verified draft_accepted draft_forwards ahead_forwards emitted_per_step prefill_ms decode_ms "
                                      "tokens_per_s ar_tokens_per_s speedup".split()))
         self.assertEqual(o["emitted"], len(o["output_tokens"]))
@@ -378,7 +378,7 @@ class Compare(unittest.TestCase):
         self.assertGreater(len(found), 2)
         self.assertIn("LOSSY", run("generate", *args, "--method", "logitspec-paper", "--acceptance", "typical:0:1").stderr)
         bare = json.loads(run("generate", *args, "--method", "plain", "--acceptance", "typical:0:1", "--json").stdout)
-        self.assertEqual((bare["exact"], bare["promise"]), (True, "text"))  # nothing is drafted
+        self.assertEqual((bare["exact"], bare["guarantee"]), (True, "text"))  # nothing is drafted
 
     def test_what_a_reflection_judged_is_told(self):
         args = ["--model", "script", "--method", "logitspec-paper", "--max-rows", "24", "--max-tokens", "150",
@@ -393,7 +393,7 @@ class Compare(unittest.TestCase):
             shown = run("inspect", path, "--step", str(changed[0]["index"])).stdout
             run("generate", *args, "--acceptance", "exact", "--trace", path, "--quiet")
             exact = run("inspect", path, "--step", "0-9").stdout
-        self.assertEqual(g["promise"], "none")
+        self.assertEqual(g["guarantee"], "none")
         self.assertEqual(g["probe_rows"], sum(s.get("probe_rows", 0) for s in steps))
         self.assertEqual(g["draft_verified"], sum(s["rows"] - 1 for s in steps))  # a probe is no draft
         self.assertTrue(all(s["rows"] == len(s["nodes"]) for s in steps))

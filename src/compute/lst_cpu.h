@@ -104,32 +104,6 @@ struct Clock {
     }
 };
 
-struct CpuKvCache;
-
-// One of the threads that run the forward; phases end at a barrier.
-struct Team {
-    int t, n;
-    lst::SpinBarrier *barrier;
-    Clock clock;
-    void meet(int part) {
-        clock.past(part);
-        barrier->meet(t, n);
-        clock.past(LST_PART_WAIT);
-    }
-    template <class F> void each(int part, F &&body) {
-        body(t, n);
-        meet(part);
-    }
-    // This thread's share of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. Returns the
-    // tiles of the share, which keeps pairs together.
-    ls_range multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
-                      int32_t rows, int32_t first, int32_t count) const;
-    void linear(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
-        multiply(s, l, x, p, y, rows, 0, rows);
-        meet(LST_PART_LINEAR);
-    }
-};
-
 // Tiles of the units that are shared between threads: pairs of gate and up stay together.
 inline int32_t unit_of(const lst::Linear &l) {
     return l.paired ? 2 * LS_SHARD_FF / LSK_TILE : 2;
@@ -137,10 +111,7 @@ inline int32_t unit_of(const lst::Linear &l) {
 inline int32_t tiles_of(const lst::Linear &l) {
     return (l.n_out + LSK_TILE - 1) / LSK_TILE;
 }
-// The tiles `share` of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. y's rows begin with
-// the first of these.
-void multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
-                    int32_t rows, int32_t first, int32_t count, ls_range share, int thread);
+struct CpuKvCache;
 // Columns [at, at + n) of a row of a matmul's input: x holds the floats.
 void prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x, int32_t at,
              int32_t n);
@@ -244,22 +215,52 @@ struct Block {
 
 void run_block(CpuKvCache &s, const Block &b);
 
-// ---- between ranks
-// Gives that many floats of s.mine to the other ranks and gets theirs, one rank's after another, in s.theirs. Every
-// thread calls it and sees whether it failed.
-bool exchange(CpuKvCache &s, Team &team, int64_t floats);
-// Columns that ranks computed, each its own of every row (in s.mine), become whole rows; row(i) is called for each of
-// them. Does nothing where there are no other ranks. False: the exchange failed.
-template <class F>
-bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int64_t scale, float *whole,
-            int part_of_time, F &&row) {
-    const CpuModel &m = *s.m;
-    if (!m.ranks) return true;
-    const int64_t of_each = rows * m.widest(of) * scale, width = (m.parts.back().*of).to * scale;
-    if (!exchange(s, team, of_each)) return false;
-    team.each(part_of_time, [&](int t, int n) {
+// One of the threads that run the forward; phases end at a barrier.
+struct Team {
+    CpuKvCache &s;
+    const int t, n;
+    Clock clock;
+    void meet(int part) {
+        clock.past(part);
+        s.barrier.meet(t, n);
+        clock.past(LST_PART_WAIT);
+    }
+    template <class F> void each_of_share(int32_t rows, F &&body) const {
         const ls_range r = ls_share(rows, t, n);
-        for (int32_t i = r.from; i < r.to; i++) {
+        for (int32_t i = r.from; i < r.to; i++) body(i);
+    }
+    // Calls body(i) for each i < rows, in one of the threads.
+    template <class F> void each_row(int part, int32_t rows, F &&body) {
+        each_of_share(rows, body);
+        meet(part);
+    }
+    // The tiles `share` of y = x . l for the rows of x from `first` on; prepare() saw `rows` of them. y's rows begin
+    // with the first of these.
+    void multiply_tiles(const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows, int32_t first,
+                        int32_t count, ls_range share) const;
+    // The same of this thread's share, which it returns; pairs stay together.
+    ls_range multiply(const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows, int32_t first,
+                      int32_t count) const {
+        const ls_range share = ls_share_units(tiles_of(l), unit_of(l), t, n);
+        multiply_tiles(l, x, p, y, rows, first, count, share);
+        return share;
+    }
+    void linear(const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows) {
+        multiply(l, x, p, y, rows, 0, rows);
+        meet(LST_PART_LINEAR);
+    }
+    // Gives that many floats of s.mine to the other ranks and gets theirs, one rank's after another, in s.theirs. Every
+    // thread calls it and sees whether it failed.
+    bool exchange(int64_t floats);
+    // Columns that ranks computed, each its own of every row (in s.mine), become whole rows; row(i) is called for each
+    // of them. Does nothing where there are no other ranks. False: the exchange failed.
+    template <class F>
+    bool gather(int32_t rows, ls_range ls_shard::*of, int64_t scale, float *whole, int part_of_time, F &&row) {
+        const CpuModel &m = *s.m;
+        if (!m.ranks) return true;
+        const int64_t of_each = rows * m.widest(of) * scale, width = (m.parts.back().*of).to * scale;
+        if (!exchange(of_each)) return false;
+        each_row(part_of_time, rows, [&](int32_t i) {
             for (size_t rank = 0; rank < m.parts.size(); rank++) {
                 const ls_range columns = m.parts[rank].*of;
                 const int64_t own = ls_range_size(columns) * scale;
@@ -267,10 +268,10 @@ bool gather(CpuKvCache &s, Team &team, int32_t rows, ls_range ls_shard::*of, int
                             whole + i * width + columns.from * scale);
             }
             row(i);
-        }
-    });
-    return true;
-}
+        });
+        return true;
+    }
+};
 
 // ---- lst_cpu_experts.cpp
 // Makes room for a block of that many rows.
@@ -278,7 +279,7 @@ void resize_experts(CpuKvCache &s, int32_t rows);
 // The feed-forward part of a mixture: y from x ([rows][n_embd]; x_in prepared for prepared_for()). first_row: the
 // number of the first row in s.chosen. Ends at a barrier. False: s.failure has why (an exchange, or an expert that
 // cannot be read).
-bool run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows, const float *x,
+bool run_mixture(Team &team, lst::Mixture &mixture, int32_t first_row, int32_t rows, const float *x,
                  const Prepared &x_in, float *y);
 // The matrix for whose input a layer's feed-forward part is prepared.
 const lst::Linear &prepared_for(const lst::Layer &l);

@@ -150,8 +150,9 @@ void lst::cpu::resize_experts(CpuKvCache &s, int32_t rows) {
     e.shared_act_in.resize(rows, wide);
 }
 
-bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int32_t first_row, int32_t rows,
-                           const float *x, const Prepared &x_in, float *y) {
+bool lst::cpu::run_mixture(Team &team, lst::Mixture &mixture, int32_t first_row, int32_t rows, const float *x,
+                           const Prepared &x_in, float *y) {
+    CpuKvCache &s = team.s;
     const ls_hparams &hp = s.m->hp;
     const ls_shard &part = s.m->part();
     ExpertRows &e = s.experts;
@@ -176,14 +177,11 @@ bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int
         };
     };
 
-    team.linear(s, mixture.router, x, x_in, e.logits.data(), rows);
-    team.each(LST_PART_NORMS, [&](int t, int n) {
-        const ls_range r = ls_share(rows, t, n);
-        for (int32_t i = r.from; i < r.to; i++) {
-            if (mixture.router.bias) add_scaled(row_logits(i), mixture.router.bias.data(), 1, n_logits);
-            float *choice = e.choice ? e.choice.data() + (int64_t)i * hp.n_experts : nullptr;
-            choose_experts(hp, mixture, row_logits(i), choice, experts_of(i), weights_of(i));
-        }
+    team.linear(mixture.router, x, x_in, e.logits.data(), rows);
+    team.each_row(LST_PART_NORMS, rows, [&](int32_t i) {
+        if (mixture.router.bias) add_scaled(row_logits(i), mixture.router.bias.data(), 1, n_logits);
+        float *choice = e.choice ? e.choice.data() + (int64_t)i * hp.n_experts : nullptr;
+        choose_experts(hp, mixture, row_logits(i), choice, experts_of(i), weights_of(i));
     });
     std::unique_lock<std::mutex> in_memory; // until all threads have passed the last barrier
     if (team.t == 0) {
@@ -197,19 +195,16 @@ bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int
     team.meet(LST_PART_NORMS);
     if (s.failure) return false;
     if (rows > 1)
-        team.each(LST_PART_NORMS, [&](int t, int n) {
-            const ls_range r = ls_share(pairs, t, n);
-            for (int32_t p = r.from; p < r.to; p++)
-                copy_input(one.gate_up, x, x_in, rows, e.row[(size_t)p], e, pairs, p);
-        });
+        team.each_row(LST_PART_NORMS, pairs,
+                      [&](int32_t p) { copy_input(one.gate_up, x, x_in, rows, e.row[(size_t)p], e, pairs, p); });
 
     if (has_shared) {
         float *out = e.shared_gate_up.data(), *act = mine ? mine : e.shared_act.data();
-        const ls_range tiles = team.multiply(s, shared.gate_up, x, x_in, out, rows, 0, rows);
+        const ls_range tiles = team.multiply(shared.gate_up, x, x_in, out, rows, 0, rows);
         activate_tiles(s, shared.gate_up, out, nullptr, rows, tiles, act, shared.down, e.shared_act_in, rows, 0);
         if (mine) team.meet(LST_PART_LINEAR);
-        if (!gather(s, team, rows, &ls_shard::shared_ff, 1, e.shared_act.data(), LST_PART_ACTIVATION,
-                    prepare_row(shared.down, e.shared_act_in, e.shared_act.data(), rows)))
+        if (!team.gather(rows, &ls_shard::shared_ff, 1, e.shared_act.data(), LST_PART_ACTIVATION,
+                         prepare_row(shared.down, e.shared_act_in, e.shared_act.data(), rows)))
             return false;
     }
     each_share(e, one.gate_up, team, [&](int32_t expert, ls_range tiles) {
@@ -217,40 +212,38 @@ bool lst::cpu::run_mixture(CpuKvCache &s, lst::Mixture &mixture, Team &team, int
         const int32_t first = e.begin[(size_t)expert], count = e.begin[(size_t)expert + 1] - first;
         float *out = e.gate_up.data() + (int64_t)first * l.n_out,
               *act = (mine ? mine : e.act.data()) + (int64_t)first * n_ff;
-        if (rows > 1) multiply_tiles(s, l, e.x.data(), e.x_in, out, pairs, first, count, tiles, team.t);
-        else multiply_tiles(s, l, x, x_in, out, 1, 0, 1, tiles, team.t);
+        if (rows > 1) team.multiply_tiles(l, e.x.data(), e.x_in, out, pairs, first, count, tiles);
+        else team.multiply_tiles(l, x, x_in, out, 1, 0, 1, tiles);
         activate_tiles(s, l, out, nullptr, count, tiles, act, one.down, e.act_in, pairs, first);
     });
     team.meet(LST_PART_LINEAR);
-    if (!gather(s, team, pairs, &ls_shard::expert_ff, 1, e.act.data(), LST_PART_ACTIVATION,
-                prepare_row(one.down, e.act_in, e.act.data(), pairs)))
+    if (!team.gather(pairs, &ls_shard::expert_ff, 1, e.act.data(), LST_PART_ACTIVATION,
+                     prepare_row(one.down, e.act_in, e.act.data(), pairs)))
         return false;
 
     each_share(e, one.down, team, [&](int32_t expert, ls_range tiles) {
         const lst::Linear &l = mixture.experts[(size_t)expert].down;
         const int32_t first = e.begin[(size_t)expert], count = e.begin[(size_t)expert + 1] - first;
-        multiply_tiles(s, l, e.act.data(), e.act_in, e.out.data() + (int64_t)first * d, pairs, first, count, tiles,
-                       team.t);
+        team.multiply_tiles(l, e.act.data(), e.act_in, e.out.data() + (int64_t)first * d, pairs, first, count, tiles);
     });
     if (has_shared)
-        team.multiply(s, shared.down, e.shared_act.data(), e.shared_act_in, e.shared_out.data(), rows, 0, rows);
+        team.multiply(shared.down, e.shared_act.data(), e.shared_act_in, e.shared_out.data(), rows, 0, rows);
     team.meet(LST_PART_LINEAR);
-    team.each(LST_PART_NORMS, [&](int t, int n) {
-        const ls_range share = ls_share((int64_t)rows * d, t, n); // of all rows' values, one row after another
-        for (int32_t at = share.from, end; at < share.to; at = end) {
-            const int32_t row = at / d, from = at - row * d;
-            end = std::min((row + 1) * d, share.to);
-            float *sum = (mine ? mine : y) + at;
-            std::fill_n(sum, end - at, 0.0f);
-            for (int32_t j = 0; j < used; j++) {
-                float *out = e.out.data() + (int64_t)e.pair[(size_t)(row * used + j)] * d + from;
-                const lst::Floats &bias = mixture.experts[(size_t)experts_of(row)[j]].down.bias;
-                if (bias) add_scaled(out, bias.data() + from, 1, end - at);
-                add_scaled(sum, out, weights_of(row)[j], end - at);
-            }
-            const float gate = n_logits > hp.n_experts ? 1 / (1 + std::exp(-row_logits(row)[hp.n_experts])) : 1;
-            if (has_shared) add_scaled(sum, e.shared_out.data() + (int64_t)row * d + from, gate, end - at);
+    const ls_range share = ls_share((int64_t)rows * d, team.t, team.n); // of all rows' values, one row after another
+    for (int32_t at = share.from, end; at < share.to; at = end) {
+        const int32_t row = at / d, from = at - row * d;
+        end = std::min((row + 1) * d, share.to);
+        float *sum = (mine ? mine : y) + at;
+        std::fill_n(sum, end - at, 0.0f);
+        for (int32_t j = 0; j < used; j++) {
+            float *out = e.out.data() + (int64_t)e.pair[(size_t)(row * used + j)] * d + from;
+            const lst::Floats &bias = mixture.experts[(size_t)experts_of(row)[j]].down.bias;
+            if (bias) add_scaled(out, bias.data() + from, 1, end - at);
+            add_scaled(sum, out, weights_of(row)[j], end - at);
         }
-    });
-    return gather(s, team, rows, &ls_shard::embd, 1, y, LST_PART_NORMS, [](int32_t) {});
+        const float gate = n_logits > hp.n_experts ? 1 / (1 + std::exp(-row_logits(row)[hp.n_experts])) : 1;
+        if (has_shared) add_scaled(sum, e.shared_out.data() + (int64_t)row * d + from, gate, end - at);
+    }
+    team.meet(LST_PART_NORMS);
+    return team.gather(rows, &ls_shard::embd, 1, y, LST_PART_NORMS, [](int32_t) {});
 }

@@ -69,13 +69,11 @@ void put_in_order(const lst::Linear &l, const float *x, float *out) {
     for (int32_t k = 0; k < l.n_in; k++) out[k] = x[l.order[(size_t)k]];
 }
 
+// Stages come in order, one after the other in all threads: the first that is noted stays.
 void note_bad(CpuKvCache &s, int32_t stage, const float *x, int64_t n) {
-    for (int64_t i = 0; i < n; i++)
-        if (!std::isfinite(x[i])) {
-            for (int32_t old = s.first_bad; stage < old && !s.first_bad.compare_exchange_weak(old, stage);) {
-            }
-            return;
-        }
+    int32_t none = INT32_MAX;
+    if (!std::all_of(x, x + n, [](float v) { return std::isfinite(v); }))
+        s.first_bad.compare_exchange_strong(none, stage);
 }
 
 void add_bias(float *x, const float *bias, int64_t n) {
@@ -97,15 +95,17 @@ void finish_logits(const CpuModel &m, float *logits) {
 
 // Copies the rows' values at a layer to where somebody asked for them. They change after the next barrier at the
 // earliest.
-void show(CpuKvCache &s, const Block &b, const Team &team, int32_t layer, const float *values) {
+void show(const Team &team, int32_t rows, int32_t layer, const float *values) {
+    CpuKvCache &s = team.s;
     const int64_t d = s.m->hp.n_embd, n = (int64_t)s.hidden.layers.size();
-    const ls_range r = ls_share(b.n, team.t, team.n);
     for (int64_t k = 0; k < n; k++)
-        for (int32_t i = r.from; i < r.to && s.hidden.layers[(size_t)k] == layer; i++)
-            std::memcpy(s.hidden.rows.data() + (i * n + k) * d, values + i * d, (size_t)d * sizeof(float));
+        if (s.hidden.layers[(size_t)k] == layer)
+            team.each_of_share(
+                rows, [&](int32_t i) { std::copy_n(values + i * d, d, s.hidden.rows.data() + (i * n + k) * d); });
 }
 
-void forward(CpuKvCache &s, const Block &b, Team team) {
+void forward(const Block &b, Team team) {
+    CpuKvCache &s = team.s;
     const CpuModel &m = *s.m;
     const ls_hparams &hp = m.hp;
     const ls_shard &part = m.part();
@@ -117,12 +117,9 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     Prepared &xn_in = one ? s.own_in[(size_t)team.t] : s.xn_in;
     float *qkv = s.qkv.data(), *tmp = s.tmp.data(), *mine = m.ranks ? s.mine.data() : nullptr;
     auto each_row = [&](auto &&body) {
-        if (!one) return team.each(LST_PART_NORMS, body);
-        body(0, 1);
+        if (!one) return team.each_row(LST_PART_NORMS, b.n, body);
+        body(0);
         team.clock.past(LST_PART_NORMS);
-    };
-    auto gather = [&](ls_range ls_shard::*of, int64_t scale, float *whole, int part_of_time, auto &&row) {
-        return lst::cpu::gather(s, team, b.n, of, scale, whole, part_of_time, row);
     };
     // The same of the inputs of l, which are then prepared: whole rows where l has another order of them, else `width`
     // values at a time. Without other ranks these already were where they were computed.
@@ -135,11 +132,8 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
             for (int32_t at = 0, n = ordered ? l.n_in : width; at < l.n_in; at += n)
                 prepare(s, l.arith, in, b.n, i, to + at, at, n);
         };
-        if (!ordered || m.ranks) return gather(of, scale, whole, part_of_time, prepare_row);
-        team.each(part_of_time, [&](int t, int n) {
-            const ls_range r = ls_share(b.n, t, n);
-            for (int32_t i = r.from; i < r.to; i++) prepare_row(i);
-        });
+        if (!ordered || m.ranks) return team.gather(b.n, of, scale, whole, part_of_time, prepare_row);
+        team.each_row(part_of_time, b.n, prepare_row);
         return true;
     };
     auto inputs_of = [&](const lst::Linear &l, const lst::Floats &whole) {
@@ -150,19 +144,15 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     // The norm of all heads together, of which this rank has some: the columns of qkv from `at` on.
     auto norm_all = [&](const lst::Layer &l, ls_range ls_shard::*of, int64_t at, const lst::Floats &weights) {
         const ls_range own = part.*of;
-        const int64_t all = (int64_t)weights.size();
-        team.each(LST_PART_ROTATE, [&](int t, int n) {
-            const ls_range r = ls_share(b.n, t, n);
-            for (int32_t i = r.from; i < r.to; i++) {
-                if (l.qkv.bias && !at) add_bias(qkv + i * nqkv, l.qkv.bias.data(), nqkv);
-                std::memcpy(mine + i * ls_range_size(own) * hd, qkv + i * nqkv + at,
-                            (size_t)(ls_range_size(own) * hd) * sizeof(float));
-            }
+        const int64_t all = (int64_t)weights.size(), here = ls_range_size(own) * hd;
+        team.each_row(LST_PART_ROTATE, b.n, [&](int32_t i) {
+            if (l.qkv.bias && !at) add_bias(qkv + i * nqkv, l.qkv.bias.data(), nqkv);
+            std::copy_n(qkv + i * nqkv + at, here, mine + i * here);
         });
-        return gather(of, hd, s.att.data(), LST_PART_ROTATE, [&](int32_t i) {
+        return team.gather(b.n, of, hd, s.att.data(), LST_PART_ROTATE, [&](int32_t i) {
             float *whole = s.att.data() + i * all;
             k.rmsnorm(whole, weights.data(), (int32_t)all, hp.rms_eps, whole);
-            std::memcpy(qkv + i * nqkv + at, whole + own.from * hd, (size_t)(ls_range_size(own) * hd) * sizeof(float));
+            std::copy_n(whole + own.from * hd, here, qkv + i * nqkv + at);
         });
     };
     auto position = [&](int32_t row) { return s.length + (b.tree ? s.depth[b.first + row] : row); };
@@ -172,56 +162,45 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
     const auto norm = hp.arch->layer_norm ? k.layernorm : k.rmsnorm;
     auto add_norm = [&](const lst::Linear *added, const lst::Floats &post, const lst::Floats &pre,
                         const lst::Linear &next) {
-        each_row([&](int t, int n) {
-            ls_range r = ls_share(b.n, t, n);
-            for (int32_t i = r.from; i < r.to; i++) {
-                float *xi = x + i * d, *ti = tmp + i * d;
-                if (added && one) { // all threads read it, and what follows may change it
-                    std::memcpy(own + 2 * d, ti, (size_t)d * sizeof(float));
-                    ti = own + 2 * d;
-                }
-                if (added) {
-                    if (added->bias) add_bias(ti, added->bias.data(), d);
-                    if (post) norm(ti, post.data(), (int32_t)d, hp.rms_eps, ti);
-                    if (hp.residual_scale != 1)
-                        for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
-                    for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
-                }
-                if (s.searching) note_bad(s, stage, xi, d);
-                if (pre) norm(xi, pre.data(), (int32_t)d, hp.rms_eps, xn + i * d);
-                else std::memcpy(xn + i * d, xi, (size_t)d * sizeof(float));
-                if (!next.order.empty()) {
-                    float *as_it_was = s.scratch.data() + team.t * s.scratch_floats;
-                    std::memcpy(as_it_was, xn + i * d, (size_t)d * sizeof(float));
-                    put_in_order(next, as_it_was, xn + i * d);
-                }
-                prepare(s, next.arith, xn_in, b.n, i, xn + i * d, 0, (int32_t)d);
+        each_row([&](int32_t i) {
+            float *xi = x + i * d, *ti = tmp + i * d, *to = xn + i * d;
+            if (added && one) { // all threads read it, and what follows may change it
+                std::copy_n(ti, d, own + 2 * d);
+                ti = own + 2 * d;
             }
+            if (added) {
+                if (added->bias) add_bias(ti, added->bias.data(), d);
+                if (post) norm(ti, post.data(), (int32_t)d, hp.rms_eps, ti);
+                if (hp.residual_scale != 1)
+                    for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
+                for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
+            }
+            if (s.searching) note_bad(s, stage, xi, d);
+            if (pre) norm(xi, pre.data(), (int32_t)d, hp.rms_eps, to);
+            else std::copy_n(xi, d, to);
+            if (!next.order.empty()) {
+                float *as_it_was = s.scratch.data() + team.t * s.scratch_floats;
+                std::copy_n(to, d, as_it_was);
+                put_in_order(next, as_it_was, to);
+            }
+            prepare(s, next.arith, xn_in, b.n, i, to, 0, (int32_t)d);
         });
     };
-    each_row([&](int t, int n) {
-        ls_range r = ls_share(b.n, t, n);
-        for (int32_t i = r.from; i < r.to; i++) {
-            const int32_t token = b.tokens[i];
-            float *to = (mine ? mine : x) + i * d;
-            if (token < part.vocab.from || token >= part.vocab.to) {
-                std::memset(to, 0, (size_t)d * sizeof(float)); // another rank has it
-                continue;
-            }
-            m.embedding_row(token - part.vocab.from, to);
-            if (hp.embd_scale != 1)
-                for (int64_t j = 0; j < d; j++) to[j] *= hp.embd_scale;
-        }
+    each_row([&](int32_t i) {
+        const int32_t token = b.tokens[i];
+        float *to = (mine ? mine : x) + i * d;
+        const bool here = token >= part.vocab.from && token < part.vocab.to; // else another rank has it
+        if (here) m.embedding_row(token - part.vocab.from, to);
+        else std::fill_n(to, d, 0.0f);
+        if (hp.embd_scale != 1)
+            for (int64_t j = 0; j < d; j++) to[j] *= hp.embd_scale;
     });
     if (mine) {
-        if (!exchange(s, team, b.n * d)) return;
-        team.each(LST_PART_NORMS, [&](int t, int n) {
-            const ls_range r = ls_share(b.n, t, n);
-            for (int32_t i = r.from; i < r.to; i++) {
-                size_t rank = 0;
-                while (b.tokens[i] >= m.parts[rank].vocab.to) rank++;
-                std::memcpy(x + i * d, s.theirs.data() + ((int64_t)rank * b.n + i) * d, (size_t)d * sizeof(float));
-            }
+        if (!team.exchange(b.n * d)) return;
+        team.each_row(LST_PART_NORMS, b.n, [&](int32_t i) {
+            size_t rank = 0;
+            while (b.tokens[i] >= m.parts[rank].vocab.to) rank++;
+            std::copy_n(s.theirs.data() + ((int64_t)rank * b.n + i) * d, d, x + i * d);
         });
     }
     const lst::Floats none;
@@ -233,104 +212,95 @@ void forward(CpuKvCache &s, const Block &b, Team team) {
         move_kv(s, layer, heads_to_move.from, heads_to_move.to);
         const lst::Layer *before = layer ? &m.layers[(size_t)layer - 1] : nullptr;
         add_norm(before ? &before->down : nullptr, before ? before->ffn_post_norm : none, l.attn_norm, l.qkv);
-        if (s.hidden.take) show(s, b, team, layer, x); // after the barrier that follows x's last change
+        if (s.hidden.take) show(team, b.n, layer, x); // after the barrier that follows x's last change
         stage++;
-        team.linear(s, l.qkv, xn, xn_in, qkv, b.n);
+        team.linear(l.qkv, xn, xn_in, qkv, b.n);
         // not before this barrier: until then another thread may still look whether to begin the layer
         if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         if (norms_all && m.ranks &&
             !(norm_all(l, &ls_shard::heads, 0, l.q_norm) && norm_all(l, &ls_shard::kv_heads, n_heads * hd, l.k_norm)))
             return;
         if (norms_all && !m.ranks)
-            team.each(LST_PART_ROTATE, [&](int t, int n) {
-                const ls_range r = ls_share(b.n, t, n);
-                for (int32_t i = r.from; i < r.to; i++) {
-                    float *row = qkv + i * nqkv;
-                    if (l.qkv.bias) add_bias(row, l.qkv.bias.data(), nqkv);
-                    k.rmsnorm(row, l.q_norm.data(), (int32_t)(n_heads * hd), hp.rms_eps, row);
-                    k.rmsnorm(row + n_heads * hd, l.k_norm.data(), (int32_t)(n_kv * hd), hp.rms_eps,
-                              row + n_heads * hd);
-                }
+            team.each_row(LST_PART_ROTATE, b.n, [&](int32_t i) {
+                float *row = qkv + i * nqkv, *keys = row + n_heads * hd;
+                if (l.qkv.bias) add_bias(row, l.qkv.bias.data(), nqkv);
+                k.rmsnorm(row, l.q_norm.data(), (int32_t)(n_heads * hd), hp.rms_eps, row);
+                k.rmsnorm(keys, l.k_norm.data(), (int32_t)(n_kv * hd), hp.rms_eps, keys);
             });
-        team.each(LST_PART_ROTATE, [&](int t, int n) {
-            const float *bias = l.qkv.bias && !norms_all ? l.qkv.bias.data() : nullptr;
-            const std::vector<float> &rope = s.rope[hp.local[layer] ? 1 : 0];
-            const int32_t dims = hp.unrotated[layer] ? 0 : hp.rope_dims;
-            const bool norm_last = hp.qk_norm == LS_QK_NORM_ROTATED;
-            const auto rotate = [&](int32_t i, int32_t head, const lst::Floats &norm, float scale) {
-                float *x = qkv + i * nqkv + head * hd;
-                if (bias) add_bias(x, bias + head * hd, hd);
-                if (hp.qk_norm == LS_QK_NORM_HEAD) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
-                k.rope(x, dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims,
-                       norm_last ? 1 : scale);
-                if (norm_last) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
-                for (int64_t j = norm_last ? 0 : dims; j < hd; j++) x[j] *= scale;
-            };
-            // A thread has all rows of a head, as far as it goes: keys of a tile of columns share lines of the cache.
-            const int64_t key_cost = 12; // queries that take the time of a key and its value
-            const ls_range r = ls_share(b.n * (n_kv * key_cost + n_heads), t, n);
-            const auto own = [&](int64_t at) { return at >= r.from && at < r.to; };
-            for (int32_t i = 0; i < b.n; i++) {
-                for (int32_t h = 0; h < n_kv; h++) {
-                    if (!own((h * b.n + i) * key_cost)) continue;
-                    rotate(i, n_heads + h, l.k_norm, 1);
-                    if (bias)
-                        add_bias(qkv + i * nqkv + (n_heads + n_kv + h) * hd, bias + (n_heads + n_kv + h) * hd, hd);
-                    write_kv(s, layer, h, i, s.length + b.first + i);
-                }
-                for (int32_t h = 0; h < n_heads; h++)
-                    if (own(b.n * (n_kv * key_cost + h) + i))
-                        rotate(i, h, l.q_norm, hp.attn_scale * lst::temperature(hp, position(i)));
+        const float *bias = l.qkv.bias && !norms_all ? l.qkv.bias.data() : nullptr;
+        const std::vector<float> &rope = s.rope[hp.local[layer] ? 1 : 0];
+        const int32_t dims = hp.unrotated[layer] ? 0 : hp.rope_dims;
+        const bool norm_last = hp.qk_norm == LS_QK_NORM_ROTATED;
+        const auto rotate = [&](int32_t i, int32_t head, const lst::Floats &norm, float scale) {
+            float *x = qkv + i * nqkv + head * hd;
+            if (bias) add_bias(x, bias + head * hd, hd);
+            if (hp.qk_norm == LS_QK_NORM_HEAD) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
+            k.rope(x, dims, hp.rope_interleaved, rope.data() + (int64_t)position(i) * hp.rope_dims,
+                   norm_last ? 1 : scale);
+            if (norm_last) k.rmsnorm(x, norm.data(), (int32_t)hd, hp.rms_eps, x);
+            for (int64_t j = norm_last ? 0 : dims; j < hd; j++) x[j] *= scale;
+        };
+        // A thread has all rows of a head, as far as it goes: keys of a tile of columns share lines of the cache.
+        const int64_t key_cost = 12; // queries that take the time of a key and its value
+        const ls_range turns = ls_share(b.n * (n_kv * key_cost + n_heads), team.t, team.n);
+        const auto is_own = [&](int64_t at) { return at >= turns.from && at < turns.to; };
+        for (int32_t i = 0; i < b.n; i++) {
+            for (int32_t h = 0; h < n_kv; h++) {
+                if (!is_own((h * b.n + i) * key_cost)) continue;
+                rotate(i, n_heads + h, l.k_norm, 1);
+                if (bias) add_bias(qkv + i * nqkv + (n_heads + n_kv + h) * hd, bias + (n_heads + n_kv + h) * hd, hd);
+                write_kv(s, layer, h, i, s.length + b.first + i);
             }
-        });
-        team.each(LST_PART_ATTENTION, [&](int t, int n) {
-            const ls_range r = ls_share((int64_t)b.n * n_heads, t, n);
-            const int32_t group = hp.n_heads / hp.n_kv_heads;
-            for (int32_t kv = 0, begin = 0, end; kv < n_kv; kv++, begin = end) { // queries of a key/value head
-                const int32_t first = (part.kv_heads.from + kv) * group - part.heads.from;
-                const ls_range heads = {std::max(first, 0), std::min(first + group, n_heads)};
-                end = begin + b.n * ls_range_size(heads);
-                for (int32_t i = std::max(r.from, begin), to; i < std::min(r.to, end); i = to) {
-                    to = std::min({i + s.queries, end, r.to});
-                    attend(s, b, layer, kv, heads, i - begin, to - begin, t);
-                }
+            for (int32_t h = 0; h < n_heads; h++)
+                if (is_own(b.n * (n_kv * key_cost + h) + i))
+                    rotate(i, h, l.q_norm, hp.attn_scale * lst::temperature(hp, position(i)));
+        }
+        team.meet(LST_PART_ROTATE);
+        const ls_range queries = ls_share((int64_t)b.n * n_heads, team.t, team.n);
+        const int32_t group = hp.n_heads / hp.n_kv_heads;
+        for (int32_t kv = 0, begin = 0, end; kv < n_kv; kv++, begin = end) { // queries of a key/value head
+            const int32_t first = (part.kv_heads.from + kv) * group - part.heads.from;
+            const ls_range heads = {std::max(first, 0), std::min(first + group, n_heads)};
+            end = begin + b.n * ls_range_size(heads);
+            for (int32_t i = std::max(queries.from, begin), to; i < std::min(queries.to, end); i = to) {
+                to = std::min({i + s.queries, end, queries.to});
+                attend(s, b, layer, kv, heads, i - begin, to - begin, team.t);
             }
-        });
+        }
+        team.meet(LST_PART_ATTENTION);
         if (!gather_for(l.out, &ls_shard::heads, hd, s.att.data(), s.att_in, (int32_t)hd, LST_PART_ATTENTION)) return;
-        team.linear(s, l.out, inputs_of(l.out, s.att), s.att_in, mine ? mine : tmp, b.n);
-        if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+        team.linear(l.out, inputs_of(l.out, s.att), s.att_in, mine ? mine : tmp, b.n);
+        if (!team.gather(b.n, &ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
         add_norm(&l.out, l.attn_post_norm, l.ffn_norm, prepared_for(l));
         stage++;
         if (l.mixture) {
-            if (run_mixture(s, *l.mixture, team, b.first, b.n, xn, xn_in, tmp)) continue;
+            if (run_mixture(team, *l.mixture, b.first, b.n, xn, xn_in, tmp)) continue;
             if (team.t == 0 && !m.ranks) s.stopped = layer + 1; // as if it had been cancelled
             return;
         }
-        const ls_range tiles = team.multiply(s, l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
+        const ls_range tiles = team.multiply(l.gate_up, xn, xn_in, s.gate_up.data(), b.n, 0, b.n);
         team.clock.past(LST_PART_LINEAR);
         float *act = mine ? mine : s.act.data();
         activate_tiles(s, l.gate_up, s.gate_up.data(), m.hp.xielu[layer], b.n, tiles, act, l.down, s.act_in, b.n, 0);
         team.meet(LST_PART_ACTIVATION);
         if (!gather_for(l.down, &ls_shard::ff, 1, s.act.data(), s.act_in, 32, LST_PART_ACTIVATION)) return;
-        team.linear(s, l.down, inputs_of(l.down, s.act), s.act_in, mine ? mine : tmp, b.n);
-        if (!gather(&ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
+        team.linear(l.down, inputs_of(l.down, s.act), s.act_in, mine ? mine : tmp, b.n);
+        if (!team.gather(b.n, &ls_shard::embd, 1, tmp, LST_PART_NORMS, as_it_is)) return;
     }
     if (s.stopped >= 0) return;
     const lst::Layer &last = m.layers[(size_t)s.n_layers - 1];
     add_norm(&last.down, last.ffn_post_norm, m.output_norm, m.head);
     if (s.hidden.take) {
-        show(s, b, team, s.n_layers, x);
-        show(s, b, team, s.n_layers + 1, xn);
+        show(team, b.n, s.n_layers, x);
+        show(team, b.n, s.n_layers + 1, xn);
     }
     const int32_t from = b.head_row < 0 ? 0 : b.head_row, count = b.head_row < 0 ? b.n : 1;
     float *logits = s.logits_of.data() + (int64_t)(s.first_slot + b.first) * ls_range_size(part.vocab);
-    team.multiply(s, m.head, xn, xn_in, logits, b.n, from, count);
+    team.multiply(m.head, xn, xn_in, logits, b.n, from, count);
     team.meet(LST_PART_HEAD);
     if (hp.logit_scale == 1 && hp.logit_softcap <= 0 && !m.head.bias) return;
-    team.each(LST_PART_HEAD, [&](int t, int n) {
-        const ls_range r = ls_share(count, t, n);
-        for (int32_t i = r.from; i < r.to; i++) finish_logits(m, logits + (int64_t)i * ls_range_size(part.vocab));
-    });
+    team.each_row(LST_PART_HEAD, count,
+                  [&](int32_t i) { finish_logits(m, logits + (int64_t)i * ls_range_size(part.vocab)); });
 }
 
 // Makes room for the logits of a block's rows behind those that stay: of the tree's earlier rows, and of the last
@@ -354,20 +324,20 @@ void make_logit_rows(CpuKvCache &s, const Block &b) {
 
 } // namespace
 
-bool lst::cpu::exchange(CpuKvCache &s, Team &team, int64_t floats) {
-    if (team.t == 0) try {
+bool Team::exchange(int64_t floats) {
+    if (t == 0) try {
             s.m->ranks->gather(s.mine.data(), floats * (int64_t)sizeof(float), s.theirs.data());
         } catch (...) {
             s.failure = std::current_exception();
         }
-    team.meet(LST_PART_RANKS);
+    meet(LST_PART_RANKS);
     return !s.failure;
 }
 
-void lst::cpu::multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
-                              int32_t rows, int32_t first, int32_t count, ls_range share, int thread) {
+void Team::multiply_tiles(const lst::Linear &l, const float *x, const Prepared &p, float *y, int32_t rows,
+                          int32_t first, int32_t count, ls_range share) const {
     const lsk_table &k = *s.m->kernels;
-    float *scratch = s.scratch.data() + (int64_t)thread * s.scratch_floats;
+    float *scratch = s.scratch.data() + (int64_t)t * s.scratch_floats;
     x += (int64_t)first * l.n_in;
     for (const lst::Linear::Section &section : l.sections) {
         const lsk_matrix *m = &section.packed;
@@ -381,13 +351,6 @@ void lst::cpu::multiply_tiles(const CpuKvCache &s, const lst::Linear &l, const f
             k.matmul_bf16(m, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, out, l.n_out, count, from, to, scratch);
         else k.matmul(m, x, l.n_in, out, l.n_out, count, from, to, scratch);
     }
-}
-
-ls_range Team::multiply(const CpuKvCache &s, const lst::Linear &l, const float *x, const Prepared &p, float *y,
-                        int32_t rows, int32_t first, int32_t count) const {
-    const ls_range share = ls_share_units(tiles_of(l), unit_of(l), t, n);
-    multiply_tiles(s, l, x, p, y, rows, first, count, share, t);
-    return share;
 }
 
 void lst::cpu::prepare(const CpuKvCache &s, lsk_arith arith, Prepared &p, int32_t rows, int32_t row, float *x,
@@ -464,7 +427,7 @@ void lst::cpu::run_block(CpuKvCache &s, const Block &b) {
         s.scratch = lst::Floats(s.m->most_threads * s.scratch_floats);
     }
     lst::parallel(s.m->threads, [&](int thread, int n) {
-        forward(s, b, Team{thread, n, &s.barrier, Clock(thread ? nullptr : s.parts)});
+        forward(b, Team{s, thread, n, Clock(thread ? nullptr : s.parts)});
     });
     // A cancelled forward wrote only beyond the committed columns, and the next one overwrites those. But it moved kept
     // rows only in the layers that it reached: move them in the others too.

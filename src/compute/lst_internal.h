@@ -239,6 +239,40 @@ struct lst_model {
     virtual void loaded() = 0;
 };
 
+// What a caller may ask of a KV cache: the committed tokens, the rows of the last forward, and the checks of every
+// call's arguments. lst.h has the contracts.
+struct lst_kv_cache {
+    lst_model *const m;
+    const int32_t n_context, n_layers;
+    const std::unique_ptr<lst::KvCache> cache;
+    int32_t length = 0, n_rows = 0; // n_rows: of the last forward_tree
+    double total_us = NAN;          // of it
+    double ranks_us = 0;            // of it
+
+    lst_kv_cache(lst_model *of, int32_t context, int32_t layers);
+    void check_prompt(const int32_t *ids, int32_t n) const;
+    // A piece of a prompt that was checked, of prefill_rows at most. last: NULL if another piece follows.
+    void read(const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last);
+    // n rows behind the first `first` of the last forward, which has these.
+    void forward(int32_t first, const int32_t *ids, const int32_t *parents_of, int32_t n, const lst_sampling *sampling,
+                 lst_row *rows);
+    void keep(const int32_t *rows, int32_t n);
+    void rewind(int32_t n);
+    void copy(lst_kv_cache &from, int32_t n);
+    void top(int32_t row, int32_t k, int32_t *ids, float *logits);
+    void logits(int32_t row, float *out);
+
+  private:
+    std::vector<int32_t> tokens, parents, depth; // of the rows of the last forward_tree
+    std::vector<float> lse;                      // theirs
+    bool last_known = false;                     // row -1
+    float last_lse = NAN;                        // of it
+    void check_tokens(const int32_t *ids, int32_t n) const;
+    void check_row(int32_t row) const;
+    void place_row(int32_t i, int32_t token, int32_t parent);
+    void show_rows(lst_rows_seen rows) const;
+};
+
 namespace lst {
 float temperature(const ls_hparams &hp, int32_t position); // of queries, a factor beside attn_scale
 int threads_of(int asked); // as many as were asked for, at most those that this process may use; 0: ls_cores

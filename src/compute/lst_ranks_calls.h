@@ -62,23 +62,22 @@ template <class C> struct Leading final : C {
         });
     }
     void prefill(int32_t at, const int32_t *tokens, int32_t n, const lst_sampling *sampling, lst_row *last) override {
-        Words words = say(PREFILL, at, (int32_t)(last != nullptr));
+        Words words = say(PREFILL, (int32_t)(last != nullptr));
         words.sampling(sampling);
         words.list(tokens, n);
         together([&] { C::prefill(at, tokens, n, sampling, last); });
     }
     void forward(int32_t at, const int32_t *tokens, const int32_t *parents, const int32_t *depths, int32_t n,
                  int32_t first, const lst_sampling *sampling, bool last_known, lst_row *rows) override {
-        Words words = say(FORWARD, at, first, (int32_t)last_known);
+        Words words = say(FORWARD, first);
         words.sampling(sampling);
-        words.list(tokens, n);
-        words.list(parents, n);
-        words.list(depths, n);
+        words.list(tokens + first, n - first);
+        words.list(parents + first, n - first);
         together([&] { C::forward(at, tokens, parents, depths, n, first, sampling, last_known, rows); });
     }
     void keep(int32_t at, const int32_t *rows, int32_t n) override {
         in_step([&] {
-            say(KEEP, at).list(rows, n);
+            say(KEEP).list(rows, n);
             C::keep(at, rows, n);
         });
     }

@@ -114,7 +114,8 @@ void lst_kv_cache::keep(const int32_t *rows, int32_t n) {
 void lst_kv_cache::rewind(int32_t n) {
     if (n < 0 || n > length) throw lst::Error(LST_E_ARG, "lst_rewind: more tokens than are committed");
     n_rows = 0;
-    if (n < length) last_known = false;
+    if (n == length) return;
+    last_known = false;
     cache->rewind(n);
     length = n;
 }

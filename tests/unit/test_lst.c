@@ -858,6 +858,31 @@ static void a_cancelled_forward_leaves_the_kv_cache(void **state) {
     free_weights(w);
 }
 
+// The logits of the last committed row stay where nothing is taken back.
+static void a_rewind_to_the_present_length_changes_nothing(void **state) {
+    (void)state;
+    weights *w = random_weights(LS_GGML_Q8_0);
+    const int32_t ids[] = {1, 2, 3}, root[] = {-1}, row[] = {0};
+    static float before[VOCAB], after[VOCAB];
+    for (int gpu = 0; gpu < 2; gpu++) {
+        if (gpu) use_gpu();
+        else use_cpu();
+        need_library();
+        engine e;
+        lst_row rows[1];
+        assert_true(open_engine(&e, w, NULL, "auto", 2));
+        assert_int_equal(lib->prefill(e.s, ids, 3, &greedy, NULL, NULL, NULL), LST_OK);
+        assert_int_equal(lib->forward_tree(e.s, ids, root, 1, &greedy, rows), LST_OK);
+        assert_int_equal(lib->keep_path(e.s, row, 1), LST_OK);
+        assert_int_equal(lib->row_logits(e.s, -1, before), LST_OK);
+        assert_int_equal(lib->rewind(e.s, 4), LST_OK);
+        assert_int_equal(lib->row_logits(e.s, -1, after), LST_OK);
+        assert_memory_equal(before, after, sizeof before);
+        close_engine(&e);
+    }
+    free_weights(w);
+}
+
 // The reference engine keeps the same contracts, but for the bits of a row in other company, and refuses what it lacks.
 static void the_reference_engine_is_a_decoder(void **state) {
     (void)state;
@@ -1043,6 +1068,7 @@ int main(void) {
         cmocka_unit_test(large_tiles_change_no_bit),
         cmocka_unit_test(steps_of_all_sizes_share_a_few_graphs),
         cmocka_unit_test(a_cancelled_forward_leaves_the_kv_cache),
+        cmocka_unit_test(a_rewind_to_the_present_length_changes_nothing),
         cmocka_unit_test(the_reference_engine_is_a_decoder),
         cmocka_unit_test(the_number_of_threads_changes_no_bit),
         cmocka_unit_test(weights_choose_the_arithmetic),

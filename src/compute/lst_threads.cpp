@@ -2,16 +2,11 @@
 #include "compute/lst_internal.h"
 #include "compute/lst_barrier.h"
 
+#include <deque>
 #include <system_error>
 #include <thread>
 
 namespace {
-
-struct Job {
-    void (*body)(void *data, int t, int n); // nullptr: the helper ends
-    void *data;
-    int n;
-};
 
 struct Helper {
     lst::Signal asked;
@@ -19,9 +14,10 @@ struct Helper {
 };
 
 class Team {
-    std::vector<std::unique_ptr<Helper>> helpers; // of thread 1, 2, ...
-    Job job{};
-    alignas(64) std::atomic<int> busy{0}; // helpers that have not done the job yet
+    std::deque<Helper> helpers;                          // of thread 1, 2, ...
+    const std::function<void(int, int)> *body = nullptr; // nullptr: the helpers end
+    int n_threads = 0;                                   // that run it
+    alignas(64) std::atomic<int> busy{0};                // helpers that have not done the job yet
     lst::Signal done;
     lst::Signal::Habit habit;
 
@@ -29,8 +25,8 @@ class Team {
         lst::Signal::Habit waits;
         for (uint32_t seen = 0;; seen++) {
             own.asked.wait(seen, waits);
-            if (!job.body) return;
-            job.body(job.data, t, job.n);
+            if (!body) return;
+            (*body)(t, n_threads);
             if (busy.fetch_sub(1, std::memory_order_acq_rel) == 1) done.next();
         }
     }
@@ -39,34 +35,32 @@ class Team {
     Team() = default;
     Team(const Team &) = delete;
     ~Team() {
-        job = {};
-        for (auto &h : helpers) h->asked.next();
-        for (auto &h : helpers) h->thread.join();
+        body = nullptr;
+        for (Helper &h : helpers) h.asked.next();
+        for (Helper &h : helpers) h.thread.join();
     }
     void start(int n) {
-        for (int t = (int)helpers.size() + 1; t < n; t++) {
-            auto h = std::make_unique<Helper>();
-            helpers.reserve((size_t)n);
-            try {
-                h->thread = std::thread([this, own = h.get(), t] { help(*own, t); });
+        for (int t = (int)helpers.size() + 1; t < n; t++) try {
+                Helper &h = helpers.emplace_back();
+                h.thread = std::thread([this, &h, t] { help(h, t); });
             } catch (const std::system_error &) {
+                helpers.pop_back();
                 throw lst::Error(LST_E_BACKEND, "the system allows only " + std::to_string(t) + " of " +
                                                     std::to_string(n) +
                                                     " threads (a limit on processes: 'ulimit -u', or the pids of a "
                                                     "container): raise the limit, or set a smaller number with "
                                                     "--threads");
             }
-            helpers.push_back(std::move(h));
-        }
     }
-    void run(const Job &next) {
-        start(next.n);
-        job = next;
-        busy.store(next.n - 1, std::memory_order_relaxed);
+    void run(int n, const std::function<void(int, int)> &next) {
+        start(n);
+        body = &next;
+        n_threads = n;
+        busy.store(n - 1, std::memory_order_relaxed);
         const uint32_t now = done.now();
-        for (int t = 1; t < next.n; t++) helpers[(size_t)t - 1]->asked.next();
-        next.body(next.data, 0, next.n);
-        if (next.n > 1) done.wait(now, habit);
+        for (int t = 1; t < n; t++) helpers[(size_t)t - 1].asked.next();
+        next(0, n);
+        if (n > 1) done.wait(now, habit);
     }
 };
 
@@ -78,6 +72,6 @@ void lst::start_threads(int n) {
     team.start(n);
 }
 
-void lst::run_threads(int n, void (*body)(void *data, int t, int n), void *data) {
-    team.run({body, data, n});
+void lst::parallel(int n, const std::function<void(int t, int n)> &body) {
+    team.run(n, body);
 }

@@ -3,7 +3,7 @@
 #pragma once
 #include <atomic>
 #include <cstdint>
-#include <type_traits>
+#include <functional>
 
 namespace lst {
 
@@ -11,13 +11,7 @@ namespace lst {
 void start_threads(int n);
 // Calls body(t, n) for each t < n at once, t = 0 in the calling thread, and returns when all have returned. Starts the
 // threads that are missing. The body does not throw.
-void run_threads(int n, void (*body)(void *data, int t, int n), void *data);
-
-template <class F> void parallel(int n, F &&body) {
-    run_threads(
-        n, [](void *data, int t, int all) { (*static_cast<std::remove_reference_t<F> *>(data))(t, all); },
-        const_cast<void *>(static_cast<const void *>(&body)));
-}
+void parallel(int n, const std::function<void(int t, int n)> &body);
 
 // Calls body(i) for each i < n, each in the thread that is free next.
 template <class F> void each_of(int threads, int64_t n, F &&body) {

@@ -4,8 +4,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <climits>
+
+extern "C" {
+#include "base/system.h"
+}
 
 namespace {
 
@@ -17,10 +20,6 @@ void cpu_pause() {
 #elif defined(__aarch64__)
     __asm__ volatile("isb"); // yield takes no time on most processors
 #endif
-}
-
-uint64_t now_ns() {
-    return (uint64_t)std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count();
 }
 
 } // namespace
@@ -36,7 +35,7 @@ void lst::Signal::wait(uint32_t old, Habit &habit) {
             if (value.load(std::memory_order_acquire) != old) return;
             cpu_pause();
         }
-        patience.in_vain(habit, now_ns());
+        patience.in_vain(habit, ls_now_ns());
     }
     // next() stores the value before it reads `sleepers`, this does the reverse: one of them sees the other's
     sleepers++;

@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 
 namespace lst::cpu {
 
@@ -89,17 +88,14 @@ struct Prepared {
 
 // Sums the time of a forward's parts in one of its threads; does nothing without lst_parts.
 struct Clock {
-    using clock = std::chrono::steady_clock;
-    double *parts; // NULL: not requested
-    clock::time_point last;
+    double *const parts; // NULL: not requested
+    uint64_t last;
 
-    explicit Clock(double *us) : parts(us) {
-        if (parts) last = clock::now();
-    }
+    explicit Clock(double *us) : parts(us), last(us ? ls_now_ns() : 0) {}
     void past(int part) {
         if (!parts) return;
-        const clock::time_point now = clock::now();
-        parts[part] += std::chrono::duration<double, std::micro>(now - last).count();
+        const uint64_t now = ls_now_ns();
+        parts[part] += (double)(now - last) / 1e3;
         last = now;
     }
 };

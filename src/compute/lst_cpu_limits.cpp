@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <vector>
 
@@ -19,17 +18,16 @@ constexpr double SECONDS = 0.003;  // that a run of multiply-adds takes at least
 
 // The seconds of the fastest run, of all threads side by side.
 template <class Work> double fastest(int threads, int runs, Work work) {
-    using clock = std::chrono::steady_clock;
     double best = INFINITY;
     lst::SpinBarrier barrier(threads);
     for (int i = 0; i < runs; i++) {
-        clock::time_point start;
+        uint64_t start = 0;
         lst::parallel(threads, [&](int t, int n) {
             barrier.meet(t, n);
-            if (!t) start = clock::now();
+            if (!t) start = ls_now_ns();
             work(t);
         });
-        best = std::min(best, std::chrono::duration<double>(clock::now() - start).count());
+        best = std::min(best, (double)(ls_now_ns() - start) / 1e9);
     }
     return best;
 }

@@ -18,6 +18,7 @@
 extern "C" {
 #include "base/rng.h"
 #include "base/split.h"
+#include "base/system.h"
 #include "compute/kernels/gpu.h"
 #include "compute/kernels/kernels.h"
 #include "compute/lst.h"

@@ -2,7 +2,6 @@
 #include "compute/lst_ranks.h"
 
 #include <algorithm>
-#include <chrono>
 
 lst::Error lst::bad_logit(int32_t stage) {
     std::string where = "the output head";
@@ -77,7 +76,7 @@ void lst_kv_cache::forward(int32_t first, const int32_t *ids, const int32_t *par
     for (auto *of : {&tokens, &parents, &depth}) of->resize((size_t)first);
     for (int32_t i = 0; i < n; i++) place_row(first + i, ids[i], parents_of[i]);
     if (cache->is_stopped()) throw lst::cancelled();
-    const auto start = std::chrono::steady_clock::now();
+    const uint64_t start = ls_now_ns();
     const double before = cache->ranks_us();
     cache->experts_read = 0;
     if (!cache->keeps_rows()) n_rows = 0; // until it is done
@@ -88,7 +87,7 @@ void lst_kv_cache::forward(int32_t first, const int32_t *ids, const int32_t *par
         lse.push_back(rows[i].lse);
         rows[i].parent_lse = p >= 0 ? lse[(size_t)p] : last_known ? last_lse : NAN;
     }
-    total_us = std::chrono::duration<double, std::micro>(std::chrono::steady_clock::now() - start).count();
+    total_us = (double)(ls_now_ns() - start) / 1e3;
     ranks_us = cache->ranks_us() - before;
     n_rows = first + n;
     show_rows({1, length, first, n, ids, parents_of, nullptr});

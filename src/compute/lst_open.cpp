@@ -2,10 +2,6 @@
 #include "compute/lst_ranks.h"
 #include "compute/lst_tensors.h"
 
-extern "C" {
-#include "base/system.h"
-}
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>

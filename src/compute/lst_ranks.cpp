@@ -1,7 +1,6 @@
 #include "compute/lst_ranks.h"
 
 #include <algorithm>
-#include <chrono>
 
 lst_ranks::lst_ranks(const lst_ranks_options &o) : rank(o.rank), n(o.n) {
     try {
@@ -12,13 +11,12 @@ lst_ranks::lst_ranks(const lst_ranks_options &o) : rank(o.rank), n(o.n) {
 }
 
 template <class F> void lst_ranks::timed(F &&exchange) {
-    using clock = std::chrono::steady_clock;
     if (lost == rank)
         throw lst::Error(LST_E_BACKEND, "the ranks are out of sync, because " + lst::rank_name(rank, n) +
                                             " failed; run the program again (on the screen, ':save FILE' keeps "
                                             "the conversation)");
     if (lost >= 0) throw lst::Error(LST_E_BACKEND, lst::rank_name(lost, n) + " is gone");
-    const clock::time_point from = clock::now();
+    const uint64_t from = ls_now_ns();
     lst_lost failed;
     const int code = exchange(&failed);
     if (code && failed.rank >= 0) {
@@ -26,7 +24,7 @@ template <class F> void lst_ranks::timed(F &&exchange) {
         throw lst::Error(LST_E_BACKEND, lst::rank_name(lost, n) + " does not answer: " + failed.why);
     }
     if (code) throw lst::Error(code, failed.why);
-    us += std::chrono::duration<double, std::micro>(clock::now() - from).count();
+    us += (double)(ls_now_ns() - from) / 1e3;
 }
 
 void lst_ranks::meet(const lst::Stop &stop) {

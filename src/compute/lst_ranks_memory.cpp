@@ -12,20 +12,14 @@
 
 #include <atomic>
 #include <cerrno>
-#include <chrono>
 #include <csignal>
 #include <cstring>
-#include <thread>
 
 namespace {
 
-using clock_of = std::chrono::steady_clock;
-using std::chrono::microseconds;
-using std::chrono::milliseconds;
-
-constexpr microseconds SPINS{20},
-    YIELDS{300};                   // before a rank sleeps: longer than what rank 0 does between two forwards
-constexpr milliseconds SLEEP{100}; // at a time: then it looks whether the other one lives
+constexpr uint64_t MS = 1000000, SPINS_NS = MS / 50,
+                   YIELDS_NS = MS * 3 / 10; // before a rank sleeps: longer than what rank 0 does between two forwards
+constexpr timespec SLEEP{0, 100 * MS};      // at a time: then it looks whether the other one lives
 
 struct alignas(64) Slot { // of a rank
     std::atomic<int32_t> pid;
@@ -35,7 +29,7 @@ struct alignas(64) Slot { // of a rank
 
 struct Shared {
     const int rank, n;
-    const milliseconds timeout;
+    const uint64_t timeout_ns;
     size_t size;
     char *memory;
     struct Process {
@@ -89,7 +83,8 @@ struct Shared {
     void tell(void *data, int64_t size);
 };
 
-Shared::Shared(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_ms), process((size_t)o.n) {
+Shared::Shared(const lst_ranks_options &o)
+    : rank(o.rank), n(o.n), timeout_ns((uint64_t)o.timeout_ms * MS), process((size_t)o.n) {
     size = (size_t)n * (sizeof(Slot) + 2 * (size_t)LST_PIECE);
     if (ftruncate(o.memory, (off_t)size) == 0) // each rank: the first one makes it zeros
         memory = (char *)mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, o.memory, 0);
@@ -106,13 +101,13 @@ Shared::Shared(const lst_ranks_options &o) : rank(o.rank), n(o.n), timeout(o.tim
 
 void Shared::find(const lst_ranks_options &o) {
     slot(rank).pid.store((int32_t)getpid());
-    const auto end = clock_of::now() + timeout;
+    const uint64_t end = ls_now_ns() + timeout_ns;
     for (int r = 0; r < n; r++) {
         while (!slot(r).pid.load()) {
             if (o.stop && o.stop(o.ud))
                 throw lst::Error(LST_E_CANCELLED, "ranks: cancelled before all ranks had connected");
-            if (clock_of::now() > end) throw lst::Lost(r, lst::rank_name(r, n) + " did not connect in time");
-            std::this_thread::sleep_for(milliseconds(2));
+            if (ls_now_ns() > end) throw lst::Lost(r, lst::rank_name(r, n) + " did not connect in time");
+            usleep(2000);
         }
         if (r != rank) process[(size_t)r].fd = (int)syscall(SYS_pidfd_open, slot(r).pid.load(), 0);
     }
@@ -122,23 +117,22 @@ void Shared::wait(int r, uint32_t until, const lst::Stop *patient) {
     Slot &s = slot(r);
     const auto here = [&] { return (int32_t)(s.round.load(std::memory_order_acquire) - until) >= 0; };
     if (here()) return;
-    const auto from = clock_of::now();
-    for (auto now = from; now < from + YIELDS; now = clock_of::now()) {
-        if (now > from + SPINS) sched_yield();
+    const uint64_t from = ls_now_ns();
+    for (uint64_t now = from; now < from + YIELDS_NS; now = ls_now_ns()) {
+        if (now > from + SPINS_NS) sched_yield();
         for (int i = 0; i < 16; i++)
             if (here()) return;
     }
-    const timespec at_most{0, std::chrono::nanoseconds(SLEEP).count()};
     for (;;) {
         s.sleepers++;
         const uint32_t seen = s.round.load();
-        if (!here()) syscall(SYS_futex, &s.round, FUTEX_WAIT, seen, &at_most, nullptr, 0);
+        if (!here()) syscall(SYS_futex, &s.round, FUTEX_WAIT, seen, &SLEEP, nullptr, 0);
         s.sleepers--;
         if (here()) return;
         if (!lives(r)) throw lst::Lost(r, "its process has ended");
         if (patient && (*patient)()) throw lst::cancelled();
-        if (!patient && r && clock_of::now() - from > timeout)
-            throw lst::Lost(r, "no answer within " + std::to_string(timeout.count() / 1000) + " s");
+        if (!patient && r && ls_now_ns() - from > timeout_ns)
+            throw lst::Lost(r, "no answer within " + std::to_string(timeout_ns / (1000 * MS)) + " s");
     }
 }
 

@@ -5,10 +5,6 @@
 #include "compute/lst_operators.h"
 #include "compute/lst_torch.h"
 
-extern "C" {
-#include "base/system.h"
-}
-
 #include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/cat.h>

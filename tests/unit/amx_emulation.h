@@ -10,13 +10,11 @@
 
 #define lsk_amx_usable emulated_amx_usable
 #define lsk_amx_pass emulated_amx_pass
-#define lsk_amx_peak_int emulated_amx_peak_int
-#define lsk_amx_peak_bf16 emulated_amx_peak_bf16
+#define lsk_amx emulated_amx
 #define lsk_amx_attention emulated_amx_attention
 #define lsk_amx_matmul_bf16 emulated_amx_matmul_bf16
 #define lsk_amx_matmul_packed emulated_amx_matmul_packed
 #define lsk_amx_matmul_int8 emulated_amx_matmul_int8
-#define lsk_amx_matmul_int emulated_amx_matmul_int
 
 extern struct emulated_tiles {
     uint8_t rows[8];

@@ -18,11 +18,7 @@ extern const lsk_table lsk_avxvnni_emulated;      // avxvnni_emulated.c
 extern const lsk_table lsk_neondot, lsk_neoni8mm; // neon*_emulated.c
 extern const lsk_table lsk_avx512bf16;            // kernels_avx512bf16.c
 // amx*_emulated.c
-void emulated_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                              int32_t tile_begin, int32_t tile_end, void *scratch);
-void emulated_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y,
-                             int64_t ldy, int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
-void emulated_amx_attention(const lsk_attention *a);
+extern const lsk_table emulated_amx;
 int emulated_amx_right(int wrong, int in);
 void emulated_amx_from(int32_t rows);
 static int unpacks(void) { // what kernels_amxpacked.c needs beside tiles
@@ -50,7 +46,7 @@ static const lsk_table *level_of_integers(int i) {
     int more = 2;
     if (lsk_level("avx2")) emulated[more++] = &lsk_avxvnni_emulated;
     if (vnni) {
-        tiles = *vnni, tiles.name = "amx, emulated", tiles.matmul_int = emulated_amx_matmul_int;
+        tiles = *vnni, tiles.name = "amx, emulated", tiles.matmul_int = emulated_amx.matmul_int;
         emulated_amx_from(LSK_AMX_LEAST);
         emulated[more++] = &tiles;
     }
@@ -384,8 +380,8 @@ static void tiles_are_right_and_row_independent(void **state) {
         lsk_pack_rows(&m, 0, type, raw, N_OUT);
         for (int i = 0; i < ROWS * N_IN; i++) x[i] = rnd();
         plain->to_bf16(x, ROWS * N_IN, bits);
-        emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 0, 3, scratch);
-        emulated_amx_matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 3, 5, scratch);
+        emulated_amx.matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 0, 3, scratch);
+        emulated_amx.matmul_bf16(&m, bits, N_IN, y, LDY, ROWS, 3, 5, scratch);
         if (t % 2) assert_memory_equal(y, expanded, sizeof y);
         else memcpy(expanded, y, sizeof y);
         for (int64_t o = 0; o < N_OUT; o++) {
@@ -402,7 +398,7 @@ static void tiles_are_right_and_row_independent(void **state) {
         }
         for (int rows = 1; rows <= 70; rows += rows < 34 ? 1 : 7)
             for (int first = 0; first + rows <= ROWS; first += 37) {
-                emulated_amx_matmul_bf16(&m, bits + first * N_IN, N_IN, z, LDY, rows, 0, 5, scratch);
+                emulated_amx.matmul_bf16(&m, bits + first * N_IN, N_IN, z, LDY, rows, 0, 5, scratch);
                 for (int r = 0; r < rows; r++)
                     assert_memory_equal(z + r * LDY, y + (first + r) * LDY, N_OUT * sizeof(float));
             }
@@ -577,7 +573,7 @@ static void attention_sees_ancestors_only_and_is_independent_of_company(void **s
     if (!lsk_level("avx512bf16")) return;
     attentions_of(&lsk_avx512bf16, as, false); // which that level has on some processors alone
     lsk_table emulated = lsk_avx512bf16;
-    emulated.attention = emulated_amx_attention;
+    emulated.attention = emulated_amx.attention;
     attentions_of(&emulated, as, true);
 #endif
 }

@@ -242,6 +242,11 @@ static inline int64_t lsk_attention_scratch(int64_t n_queries, int64_t n_columns
            (four_blocks > again ? four_blocks : again);
 }
 
+typedef void lsk_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                            int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+typedef void lsk_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
+                             int32_t tile_begin, int32_t tile_end, void *scratch);
+
 typedef struct {
     const char *name;
     /* y[r * ldy + o] = sum over k of x[r * ldx + k] * w[o][k] for the outputs of tiles [tile_begin, tile_end).
@@ -251,16 +256,14 @@ typedef struct {
     /* The same for formats that take integers; group g of row r is x[g * ldx + r]. Inside a group the sum is over integers and
      * so exact; groups are added in order, in mixed arithmetic the low halves of wide groups after all others. Every
      * level gives the same bits. scratch: as matmul's. */
-    void (*matmul_int)(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                       int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
+    lsk_matmul_int *matmul_int;
     void (*quantize)(const float *x, int32_t n, lsk_arith arith, lsk_group *out,
                      int64_t stride); /* groups: stride apart */
     /* Rounds x to bf16 in place and writes the bits beside (NULL: nowhere); matmul then takes x. n a multiple of 16. */
     void (*to_bf16)(float *x, int32_t n, uint16_t *bits);
     /* NULL, or for LSK_BF16, where unpacks is set also LSK_Q4B and LSK_Q8B: faster than matmul, from the bits of x. Its
      * sums run over pairs of inputs, each level's in an order of its own. scratch: as matmul's. */
-    void (*matmul_bf16)(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                        int32_t tile_begin, int32_t tile_end, void *scratch);
+    lsk_matmul_bf16 *matmul_bf16;
     int unpacks;
     void (*rmsnorm)(const float *x, const float *weight, int32_t n, float eps, float *out);
     /* The same of x minus its mean, plus the biases weight[n .. 2 n). */
@@ -310,22 +313,13 @@ enum { LSK_PEAK_SUMS = 12 };
     }
 
 /* AMX: whether CPU and kernel allow tiles and these are right. The first call also measures from how many rows on they
- * are faster than vpdpbusd, for lsk_amx_matmul_int. lsk_amx_matmul_int8 takes Q4I and Q8I, at least LSK_AMX_LEAST rows,
- * and not i16. */
-enum { LSK_AMX_LEAST = 8 };
+ * are faster than vpdpbusd, for matmul_int of the table lsk_amx, which these are of: */
 int lsk_amx_usable(void);
-int32_t lsk_amx_pass(int32_t rows); /* so many of them the latter takes at once */
-void lsk_amx_matmul_bf16(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                         int32_t tile_begin, int32_t tile_end, void *scratch);
-void lsk_amx_matmul_packed(const lsk_matrix *w, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                           int32_t tile_begin, int32_t tile_end, void *scratch); /* Q4B and Q8B */
-void lsk_amx_matmul_int8(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                         int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
-void lsk_amx_matmul_int(const lsk_matrix *w, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                        int32_t rows, int32_t tile_begin, int32_t tile_end, void *scratch);
-void lsk_amx_attention(const lsk_attention *a); /* a table's; over floats that of avx512bf16 */
-int64_t lsk_amx_peak_int(int64_t rounds);
-int64_t lsk_amx_peak_bf16(int64_t rounds);
+lsk_matmul_int lsk_amx_matmul_int8; /* of Q4I and Q8I, at least LSK_AMX_LEAST rows, and not i16 */
+enum { LSK_AMX_LEAST = 8 };
+int32_t lsk_amx_pass(int32_t rows); /* so many of them it takes at once */
+lsk_matmul_bf16 lsk_amx_matmul_bf16, lsk_amx_matmul_packed; /* the latter at most 64 rows of Q4B and Q8B, for the first */
+void lsk_amx_attention(const lsk_attention *a); /* over floats that of avx512bf16 */
 /* Mixed arithmetic: adds to the outputs of a tile the low halves of wide groups, after all others. */
 void lsk_avx512vnni_add_wide(const lsk_matrix *m, const lsk_wide_rows *wide, float *y, int64_t ldy, int32_t rows,
                              int32_t tile);

@@ -21,7 +21,8 @@
 
 /* At most 64 rows. */
 static void some_rows(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
-                      int32_t t0, int32_t t1) {
+                      int32_t t0, int32_t t1, void *scratch) {
+    (void)scratch;
     const int32_t blocks = (rows + AMX_ROWS - 1) / AMX_ROWS, last = rows - (blocks - 1) * AMX_ROWS;
     amx_config c = {0};
     for (int i = 0; i <= AMX_LAST_INPUTS; i++)
@@ -45,10 +46,7 @@ static void some_rows(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float
 void lsk_amx_matmul_bf16(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                          int32_t t0, int32_t t1, void *scratch) {
     enum { MOST = AMX_ROWS * AMX_BLOCKS };
-    if (m->format != LSK_BF16) {
-        lsk_amx_matmul_packed(m, x, ldx, y, ldy, rows, t0, t1, scratch);
-        return;
-    }
+    lsk_matmul_bf16 *const how = m->format == LSK_BF16 ? some_rows : lsk_amx_matmul_packed;
     for (int32_t r = 0; r < rows; r += MOST)
-        some_rows(m, x + r * ldx, ldx, y + r * ldy, ldy, rows - r < MOST ? rows - r : MOST, t0, t1);
+        how(m, x + r * ldx, ldx, y + r * ldy, ldy, rows - r < MOST ? rows - r : MOST, t0, t1, scratch);
 }

@@ -135,10 +135,6 @@ static inline __attribute__((always_inline)) void some_rows(const int q4, const 
 
 void lsk_amx_matmul_packed(const lsk_matrix *m, const uint16_t *x, int64_t ldx, float *y, int64_t ldy, int32_t rows,
                            int32_t t0, int32_t t1, void *scratch) {
-    enum { MOST = AMX_ROWS * AMX_BLOCKS };
-    for (int32_t r = 0; r < rows; r += MOST) {
-        const int32_t n = rows - r < MOST ? rows - r : MOST;
-        if (m->format == LSK_Q4B) some_rows(1, m, x + r * ldx, ldx, y + r * ldy, ldy, n, t0, t1, scratch);
-        else some_rows(0, m, x + r * ldx, ldx, y + r * ldy, ldy, n, t0, t1, scratch);
-    }
+    if (m->format == LSK_Q4B) some_rows(1, m, x, ldx, y, ldy, rows, t0, t1, scratch);
+    else some_rows(0, m, x, ldx, y, ldy, rows, t0, t1, scratch);
 }

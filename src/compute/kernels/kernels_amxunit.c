@@ -55,10 +55,8 @@ typedef struct {
     lsk_group x[INT8_IN / 32 * INT8_ROWS];
     float y[INT8_ROWS * INT8_OUT];
 } int8_case;
-typedef void (*matmul_int)(const lsk_matrix *, lsk_arith, const lsk_group *, int64_t, float *, int64_t, int32_t,
-                           int32_t, int32_t, void *);
 
-static void multiply(matmul_int how, int8_case *c, int rows) {
+static void multiply(lsk_matmul_int *how, int8_case *c, int rows) {
     how(&c->m, LSK_ARITH_I8, c->x, INT8_ROWS, c->y, INT8_OUT, rows, 0, INT8_TILES, NULL);
 }
 
@@ -112,15 +110,16 @@ static void find_from_rows(int8_case *a, int8_case *b) {
     }
 }
 
-void lsk_amx_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
-                        int32_t rows, int32_t t0, int32_t t1, void *scratch) {
+static void amx_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x, int64_t ldx, float *y, int64_t ldy,
+                           int32_t rows, int32_t t0, int32_t t1, void *scratch) {
     const int can = (m->format == LSK_Q4I || m->format == LSK_Q8I) && arith != LSK_ARITH_I16;
-    const matmul_int how = can && lsk_amx_pass(rows) >= from_rows ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int;
+    lsk_matmul_int *const how =
+        can && lsk_amx_pass(rows) >= from_rows ? lsk_amx_matmul_int8 : lsk_avx512vnni.matmul_int;
     how(m, arith, x, ldx, y, ldy, rows, t0, t1, scratch);
 }
 
 #define PEAK(function, add, products)                                                                                  \
-    function(int64_t rounds) {                                                                                         \
+    static int64_t function(int64_t rounds) {                                                                          \
         configure_all();                                                                                               \
         _tile_zero(4);                                                                                                 \
         _tile_zero(5);                                                                                                 \
@@ -132,11 +131,20 @@ void lsk_amx_matmul_int(const lsk_matrix *m, lsk_arith arith, const lsk_group *x
     }
 #define ADD_PAIRS(i) _tile_dpbf16ps(i, 4, 5);
 #define ADD_BYTES(i) _tile_dpbsud(i, 4, 5);
-PEAK(int64_t lsk_amx_peak_bf16, ADD_PAIRS, 32)
-PEAK(static int64_t peak_bytes, ADD_BYTES, 64)
-int64_t lsk_amx_peak_int(int64_t rounds) {
+PEAK(peak_pairs, ADD_PAIRS, 32)
+PEAK(peak_bytes, ADD_BYTES, 64)
+static int64_t peak_int(int64_t rounds) {
     return (from_rows < INT32_MAX ? peak_bytes : lsk_avx512vnni.peak_int)(rounds);
 }
+
+/* What tiles change: levels.c has the rest. */
+const lsk_table lsk_amx = {.name = "amx",
+                           .matmul_int = amx_matmul_int,
+                           .peak_int = peak_int,
+                           .matmul_bf16 = lsk_amx_matmul_bf16,
+                           .unpacks = 1,
+                           .peak_bf16 = peak_pairs,
+                           .attention = lsk_amx_attention};
 
 static sigjmp_buf refused;
 static void on_refusal(int signal) {

@@ -6,28 +6,14 @@
 
 extern const lsk_table lsk_portable;
 
-#if defined(__x86_64__) || defined(__aarch64__)
-/* Composite tables are built once, because open models point into them. */
-static const lsk_table *once(lsk_table *kept, const lsk_table *made) {
-    if (!kept->name) *kept = *made;
-    return kept;
+static int always(void) {
+    return 1;
 }
-/* A level whose integer arithmetic is that of another. */
-static const lsk_table *with_integers(lsk_table *kept, const char *name, const lsk_table *level,
-                                      const lsk_table *integers) {
-    lsk_table made = *level;
-    made.name = name;
-    made.matmul_int = integers->matmul_int;
-    made.quantize = integers->quantize;
-    made.peak_int = integers->peak_int;
-    return once(kept, &made);
-}
-#endif
 
 #if defined(__x86_64__)
 #include <cpuid.h>
 
-extern const lsk_table lsk_avx2, lsk_avxvnni, lsk_avx512, lsk_avx512vnni, lsk_avx512bf16;
+extern const lsk_table lsk_avx2, lsk_avxvnni, lsk_avx512, lsk_avx512vnni, lsk_avx512bf16, lsk_amx;
 
 static int has_avx2(void) {
     unsigned a, b, c = 0, d;
@@ -35,9 +21,12 @@ static int has_avx2(void) {
     __get_cpuid(1, &a, &b, &c, &d); /* F16C: clang before 17 does not know it by name */
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && (c & bit_F16C);
 }
-static int has_avxvnni(void) { /* clang before 16 does not know it by name */
+static int has_of_leaf_7(int bit) { /* clang before 16 does not know these by name */
     unsigned a = 0, b, c, d;
-    return has_avx2() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 4 & 1;
+    return __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> bit & 1;
+}
+static int has_avxvnni(void) {
+    return has_avx2() && has_of_leaf_7(4);
 }
 static int has_avx512(void) {
     return has_avx2() && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
@@ -46,50 +35,11 @@ static int has_avx512(void) {
 static int has_vnni(void) {
     return has_avx512() && __builtin_cpu_supports("avx512vnni");
 }
-
 static int has_bf16(void) {
-    unsigned a = 0, b, c, d;
-    return has_vnni() && __get_cpuid_count(7, 1, &a, &b, &c, &d) && a >> 5 & 1;
+    return has_vnni() && has_of_leaf_7(5);
 }
-
-static const lsk_table *avx2(void) {
-    return has_avx2() ? &lsk_avx2 : NULL;
-}
-static const lsk_table *avxvnni(void) {
-    return has_avxvnni() ? &lsk_avxvnni : NULL;
-}
-static const lsk_table *avx512(void) { /* its integer kernels are those of AVX2 */
-    static lsk_table mixed;
-    return has_avx512() ? with_integers(&mixed, "avx512", &lsk_avx512, &lsk_avx2) : NULL;
-}
-static const lsk_table *avx512vnni(void) {
-    return has_vnni() ? &lsk_avx512vnni : NULL;
-}
-/* The next level, with products of bf16 pairs. On Zen 4 they halve the multiplications of attention; on Intel's Emerald
- * Rapids two multiply-adds of floats took 37% less time than a pair, of 2,048 tokens and 8 rows or 64. Tests find the
- * same bits. */
-static const lsk_table *avx512bf16(void) {
-    static lsk_table pairs;
-    lsk_table made = lsk_avx512vnni;
-    made.name = lsk_avx512bf16.name;
-    if (!__builtin_cpu_is("intel")) made.attention = lsk_avx512bf16.attention;
-    made.matmul_bf16 = lsk_avx512bf16.matmul_bf16;
-    made.peak_bf16 = lsk_avx512bf16.peak_bf16;
-    return has_bf16() ? once(&pairs, &made) : NULL;
-}
-static const lsk_table *amx(void) { /* the next level, with matmuls by tiles */
-    static lsk_table tiles;
-    const lsk_table *rest = avx512bf16();
-    if (!rest) return NULL;
-    lsk_table made = *rest;
-    made.name = "amx";
-    made.matmul_int = lsk_amx_matmul_int;
-    made.matmul_bf16 = lsk_amx_matmul_bf16;
-    made.unpacks = 1;
-    made.attention = lsk_amx_attention;
-    made.peak_int = lsk_amx_peak_int;
-    made.peak_bf16 = lsk_amx_peak_bf16;
-    return lsk_amx_usable() ? once(&tiles, &made) : NULL;
+static int has_amx(void) {
+    return has_bf16() && lsk_amx_usable();
 }
 
 #elif defined(__aarch64__)
@@ -102,41 +52,58 @@ enum { DOT_PRODUCTS = 1 << 20, I8MM = 1 << 13 }; /* HWCAP_ASIMDDP of AT_HWCAP, H
 static int has_dot_products(void) {
     return (getauxval(AT_HWCAP) & DOT_PRODUCTS) != 0;
 }
-static const lsk_table *neon(void) {
-    static lsk_table slow;
-    return with_integers(&slow, "neon", &lsk_neon, &lsk_portable);
-}
-static const lsk_table *neondot(void) {
-    static lsk_table dot;
-    return has_dot_products() ? with_integers(&dot, "neondot", &lsk_neon, &lsk_neondot) : NULL;
-}
-static const lsk_table *neoni8mm(void) {
-    static lsk_table matrices;
-    return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM)
-               ? with_integers(&matrices, "neoni8mm", &lsk_neon, &lsk_neoni8mm)
-               : NULL;
+static int has_i8mm(void) {
+    return has_dot_products() && (getauxval(AT_HWCAP2) & I8MM);
 }
 #endif
-
-static const lsk_table *portable(void) {
-    return &lsk_portable;
-}
 
 /* Best first; the last level is always available. */
-static const struct {
+static const struct level {
     const char *name;
-    const lsk_table *(*there)(void); /* NULL: this processor does not support it */
+    int (*there)(void);                            /* whether this processor supports it */
+    const lsk_table *floats, *integers, *products; /* of bf16; NULL: as of floats */
 } levels[] = {
 #if defined(__x86_64__)
-    {"amx", amx},          {"avx512bf16", avx512bf16}, {"avx512vnni", avx512vnni},
-    {"avx512", avx512},    {"avxvnni", avxvnni},       {"avx2", avx2},
+    {"amx", has_amx, &lsk_avx512vnni, &lsk_amx, &lsk_amx},
+    {"avx512bf16", has_bf16, &lsk_avx512vnni, NULL, &lsk_avx512bf16},
+    {"avx512vnni", has_vnni, &lsk_avx512vnni, NULL, NULL},
+    {"avx512", has_avx512, &lsk_avx512, &lsk_avx2, NULL},
+    {"avxvnni", has_avxvnni, &lsk_avxvnni, NULL, NULL},
+    {"avx2", has_avx2, &lsk_avx2, NULL, NULL},
 #elif defined(__aarch64__)
-    {"neoni8mm", neoni8mm},
-    {"neondot", neondot},
-    {"neon", neon},
+    {"neoni8mm", has_i8mm, &lsk_neon, &lsk_neoni8mm, NULL},
+    {"neondot", has_dot_products, &lsk_neon, &lsk_neondot, NULL},
+    {"neon", always, &lsk_neon, &lsk_portable, NULL},
 #endif
-    {"portable", portable}};
+    {"portable", always, &lsk_portable, NULL, NULL}};
 enum { LEVELS = sizeof levels / sizeof *levels };
+
+/* NULL: this processor does not support it. Tables are put together once, because open models point into them. */
+static const lsk_table *table_of(const struct level *l) {
+    static lsk_table tables[LEVELS];
+    if (!l->there()) return NULL;
+    lsk_table *t = &tables[l - levels], made = *l->floats;
+    if (t->name) return t;
+    made.name = l->name;
+    if (l->integers) {
+        made.matmul_int = l->integers->matmul_int;
+        made.peak_int = l->integers->peak_int;
+        if (l->integers->quantize) made.quantize = l->integers->quantize;
+    }
+#if defined(__x86_64__)
+    if (l->products) {
+        made.matmul_bf16 = l->products->matmul_bf16;
+        made.unpacks = l->products->unpacks;
+        made.peak_bf16 = l->products->peak_bf16;
+        /* On Zen 4 products of pairs halve the multiplications of attention; on Intel's Emerald Rapids two
+         * multiply-adds of floats took 37% less time than a pair, of 2,048 tokens and 8 rows or 64. Tests find the same
+         * bits. */
+        if (l->products == &lsk_amx || !__builtin_cpu_is("intel")) made.attention = l->products->attention;
+    }
+#endif
+    *t = made;
+    return t;
+}
 
 const char *lsk_level_name(int i) {
     return i >= 0 && i < LEVELS ? levels[i].name : NULL;
@@ -144,7 +111,7 @@ const char *lsk_level_name(int i) {
 
 const lsk_table *lsk_level(const char *name) {
     for (int i = 0; i < LEVELS; i++)
-        if (!strcmp(name, levels[i].name)) return levels[i].there();
+        if (!strcmp(name, levels[i].name)) return table_of(&levels[i]);
     return NULL;
 }
 
@@ -153,7 +120,7 @@ const lsk_table *lsk_pick(void) {
     int i = 0;
     while (wanted && *wanted && i < LEVELS && strcmp(wanted, levels[i].name)) i++;
     for (; i < LEVELS; i++) {
-        const lsk_table *t = levels[i].there();
+        const lsk_table *t = table_of(&levels[i]);
         if (t) return t;
     }
     return NULL;

@@ -113,27 +113,25 @@ static inline __attribute__((always_inline)) void k_integers(int type, const uns
     default: take(low, p + 16 + g / 2 * 32, g % 2 * 4, 15);
     }
 }
+/* Bits of an integer of a K format: those in q, and those above them in high. Q3_K and Q6_K are stored without a sign.
+ */
+static int k_low(int type) {
+    return type == LS_GGML_Q2_K || type == LS_GGML_Q3_K ? 2 : 4;
+}
+static int k_high(int type) {
+    return type == LS_GGML_Q6_K ? 2 : type == LS_GGML_Q3_K || type == LS_GGML_Q5_K;
+}
+static int k_less(int type) {
+    return type == LS_GGML_Q3_K ? 4 : type == LS_GGML_Q6_K ? 32 : 0;
+}
 void lsk_k_integers(int type, const unsigned char *block, int8_t *to) {
-    const int bits = type == LS_GGML_Q2_K || type == LS_GGML_Q3_K ? 2 : 4;
-    const int less = type == LS_GGML_Q3_K ? 4 : type == LS_GGML_Q6_K ? 32 : 0;
     for (int g = 0; g < 8; g++) {
         uint32_t low[WORDS], high[WORDS] = {0};
         k_integers(type, block, g, low, high);
-        for (int m = 0; m < WORDS; m++) low[m] |= high[m] << bits;
+        for (int m = 0; m < WORDS; m++) low[m] |= high[m] << k_low(type);
         memcpy(to + 32 * g, low, sizeof low);
     }
-    for (int i = 0; less && i < 256; i++) to[i] = (int8_t)(to[i] - less);
-}
-
-/* Bits of an integer of a K format: those in q, and those above them in high. K3I and K6I are stored without a sign. */
-static int k_low(lsk_format f) {
-    return f == LSK_K2I || f == LSK_K3I ? 2 : 4;
-}
-static int k_high(lsk_format f) {
-    return f == LSK_K6I ? 2 : f == LSK_K3I || f == LSK_K5I;
-}
-static int k_less(lsk_format f) {
-    return f == LSK_K3I ? 4 : f == LSK_K6I ? 32 : 0;
+    for (int i = 0; i < 256; i++) to[i] = (int8_t)(to[i] - k_less(type));
 }
 
 /* 32 nibbles in the order of Q4_0. */
@@ -165,7 +163,7 @@ static void pack_nv4(const unsigned char *src, uint8_t *tile, size_t block, int6
 }
 
 /* Packs a block of a row of a K format. All blocks begin alike. */
-static void pack_k(lsk_format f, int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
+static void pack_k(int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
     lsk_k4 *to = (lsk_k4 *)tile;
     const lsk_k_scales k = lsk_k_scales_of(type, src);
     to->d[lane] = k.d;
@@ -174,47 +172,44 @@ static void pack_k(lsk_format f, int type, const unsigned char *src, uint8_t *ti
     for (int g = 0; g < 8; g++) {
         uint32_t low[WORDS], high[WORDS] = {0};
         k_integers(type, src, g, low, high);
-        to->scale[g][lane] = (uint8_t)(f == LSK_K2I ? k.scale[2 * g] | k.scale[2 * g + 1] << 4 : k.scale[2 * g]);
-        to->min[g][lane] = f == LSK_K2I ? (uint8_t)(k.min[2 * g] | k.min[2 * g + 1] << 4)
-                           : k_less(f)  ? (uint8_t)k.scale[2 * g + 1]
-                                        : k.min[2 * g];
-        (k_low(f) == 2 ? put_twos : put_fours)(q, lane, low);
-        q += LSK_TILE * 4 * k_low(f);
-        if (k_high(f) == 2) put_twos(q, lane, high);
-        else if (k_high(f)) put_ones(q, lane, high);
-        q += LSK_TILE * 4 * k_high(f);
+        const int two = type == LS_GGML_Q2_K; /* scales and minima in a byte */
+        to->scale[g][lane] = (uint8_t)(k.scale[2 * g] | (two ? k.scale[2 * g + 1] << 4 : 0));
+        to->min[g][lane] =
+            (uint8_t)(k_less(type) ? k.scale[2 * g + 1] : k.min[2 * g] | (two ? k.min[2 * g + 1] << 4 : 0));
+        (k_low(type) == 2 ? put_twos : put_fours)(q, lane, low);
+        q += LSK_TILE * 4 * k_low(type);
+        if (k_high(type) == 2) put_twos(q, lane, high);
+        else if (k_high(type)) put_ones(q, lane, high);
+        q += LSK_TILE * 4 * k_high(type);
     }
 }
 
 /* The same of a block of 32 values. */
-static void pack_small(lsk_format f, int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
-    const size_t bytes = (size_t)ls_ggml_layout_of(type)->bytes;
-    if (f == LSK_Q8I) { /* an f16 scale, no minimum; integers + 128 */
+static void pack_small(int type, const unsigned char *src, uint8_t *tile, int64_t lane) {
+    if (type == LS_GGML_Q8_0) { /* an f16 scale, no minimum; integers + 128 */
         lsk_q8 *to = (lsk_q8 *)tile;
-        lsk_block b;
-        lsk_read_block(type, src, &b);
         memcpy(to->scale + lane, src, 2);
-        for (int m = 0; m < WORDS; m++) put_word(to->q + 64 * m + 4 * lane, word_at(b.q + 4 * m) ^ each(128));
+        for (int m = 0; m < WORDS; m++) put_word(to->q + 64 * m + 4 * lane, word_at(src + 2 + 4 * m) ^ each(128));
         return;
     }
-    if (f == LSK_NL4I) {
+    if (type == LS_GGML_IQ4_NL) {
         lsk_nl4 *to = (lsk_nl4 *)tile;
         memcpy(to->scale + lane, src, 2);
         put_nibbles(to->q, lane, src + 2);
         return;
     }
-    if (f == LSK_MX4I) {
+    if (type == LS_GGML_MXFP4) {
         lsk_mx4 *to = (lsk_mx4 *)tile;
         to->scale[lane] = *src;
         put_nibbles(to->q, lane, src + 1);
         return;
     }
     lsk_q5 *to = (lsk_q5 *)tile; /* which begins as lsk_q4 does */
-    const int one = type == LS_GGML_Q4_1 || type == LS_GGML_Q5_1, up = f == LSK_Q5I ? 4 : 3;
+    const int one = type == LS_GGML_Q4_1 || type == LS_GGML_Q5_1, five = type == LS_GGML_Q5_0 || type == LS_GGML_Q5_1;
     to->scale[lane] = lsk_half_bits_at(src);
-    to->min[lane] = one ? lsk_half_bits_at(src + 2) : half_times_minus(up, to->scale[lane]);
-    put_nibbles(to->q, lane, src + bytes - 16);
-    if (f == LSK_Q4I) return;
+    to->min[lane] = one ? lsk_half_bits_at(src + 2) : half_times_minus(five ? 4 : 3, to->scale[lane]);
+    put_nibbles(to->q, lane, src + ls_ggml_layout_of(type)->bytes - 16);
+    if (!five) return;
     const uint32_t bits = word_at(src + (one ? 4 : 2));
     uint32_t high[WORDS];
     for (int m = 0; m < WORDS; m++) high[m] = (bits >> 4 * m & 15) * 0x204081u & each(1); /* a bit to each byte */
@@ -231,9 +226,9 @@ static void pack_integers(const lsk_matrix *m, int type, const unsigned char *sr
         for (int64_t r = 0; r < n_rows; r++) {
             const unsigned char *block = src + (size_t)r * row_bytes;
             uint8_t *to = tile + b * packed;
-            if (m->format == LSK_XS4I) pack_xs4(block, to, lane + r);
-            else if (m->format == LSK_NV4I) pack_nv4(block, tile, b, lane + r);
-            else (l->values == 256 ? pack_k : pack_small)(m->format, type, block, to, lane + r);
+            if (type == LS_GGML_IQ4_XS) pack_xs4(block, to, lane + r);
+            else if (type == LS_GGML_NVFP4) pack_nv4(block, tile, b, lane + r);
+            else (l->values == 256 ? pack_k : pack_small)(type, block, to, lane + r);
         }
 }
 
@@ -256,18 +251,16 @@ void lsk_packed_row(const lsk_matrix *m, int64_t row, float *out) {
 
 enum { PIECE = 256 }; /* values: whole blocks of every type */
 
-/* The byte of a group, and the half of it, that holds the 4-bit value of input k and output `lane`. */
-static size_t q4_at(lsk_format f, int k, int64_t lane, int *high) {
+/* Puts the 4-bit value of input k and output `lane` into its half of one of a group's bytes. */
+static void put_four(lsk_format f, uint8_t *group, int k, int64_t lane, unsigned q) {
+    int shift = k % 2 * 4;
+    uint8_t *to = group + k / 2 * 16 + lane;
     if (f == LSK_Q4B) { /* the nibbles of 64 bits: of each eight inputs the first or the last four */
         const int nibble = k / 8 * 4 + k % 4;
-        *high = nibble % 2;
-        return (size_t)lane * 16 + (size_t)(k % 8 / 4 * 8 + nibble / 2);
+        shift = nibble % 2 * 4;
+        to = group + lane * 16 + k % 8 / 4 * 8 + nibble / 2;
     }
-    *high = k & 1;
-    return (size_t)(k / 2) * 16 + (size_t)lane;
-}
-static void put_four(uint8_t *to, int high, unsigned q) {
-    *to = (uint8_t)((*to & ~(15u << 4 * high)) | (q & 15) << 4 * high);
+    *to = (uint8_t)((*to & ~(15u << shift)) | (q & 15) << shift);
 }
 
 /* Packs a row of a type that is kept with f32 scales. */
@@ -284,12 +277,8 @@ static void pack_scaled(const lsk_matrix *m, int type, const unsigned char *src,
                 g->scale[lane] = b.scale[i / 16];
                 g->min[lane] = b.min[i / 16];
             }
-            int high;
             if (m->format == LSK_Q8S) g->q[k * 16 + lane] = (uint8_t)b.q[i];
-            else {
-                uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
-                put_four(to, high, (unsigned)b.q[i]);
-            }
+            else put_four(m->format, g->q, k, lane, (unsigned)b.q[i]);
         }
     }
 }
@@ -361,11 +350,7 @@ void lsk_pack_rows(lsk_matrix *m, int64_t row_begin, int type, const void *raw, 
                 memcpy(g->scale + lane, block, 2);
                 if (type == LS_GGML_Q4_0) g->min[lane] = half_times_minus(3, g->scale[lane]);
                 else memcpy(g->min + lane, block + 2, 2);
-                for (int k = 0; k < 32; k++) {
-                    int high;
-                    uint8_t *to = g->q + q4_at(m->format, k, lane, &high);
-                    put_four(to, high, k < 16 ? q[k] : q[k - 16] >> 4);
-                }
+                for (int k = 0; k < 32; k++) put_four(m->format, g->q, k, lane, k < 16 ? q[k] : q[k - 16] >> 4);
             }
         }
     }

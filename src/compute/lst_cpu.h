@@ -157,12 +157,11 @@ struct CpuKvCache : lst::PartKvCache {
     // In a forward of one row each thread computes the norms itself, which is faster than waiting for one thread.
     lst::Floats own; // [thread][3][n_embd]: its x, xn and what is added to x
     std::vector<Prepared> own_in;
-    // looks for the first stage with a value that is not finite: 2 * layer, + 1 after its feed-forward part
-    bool searching = false;
     // the layer before which a forward ended that was cancelled or could not read an expert; -1: it ran to its end
     int32_t stopped = -1;
+    // of a search: the first stage with a value that is not finite, 2 * layer, + 1 after its feed-forward part
     std::atomic<int32_t> first_bad{INT32_MAX};
-    int32_t rows_cap = 0, logit_rows_cap = 0;
+    int32_t rows_cap = 0;
     lst::Floats scratch; // [thread][...]
     int64_t scratch_floats = 0;
     int32_t queries = 0;       // queries in one call of attention
@@ -204,9 +203,10 @@ struct CpuKvCache : lst::PartKvCache {
 struct Block {
     int32_t n;
     const int32_t *tokens;
-    bool tree;        // else consecutive positions
-    int32_t first;    // of a tree: its rows that were computed before
-    int32_t head_row; // -1: logits of every row; else of this row only
+    bool tree;             // else consecutive positions
+    int32_t first;         // of a tree: its rows that were computed before
+    int32_t head_row;      // -1: logits of every row; else of this row only
+    bool searches = false; // for first_bad
 };
 
 void run_block(CpuKvCache &s, const Block &b);

@@ -175,7 +175,7 @@ void forward(const Block &b, Team team) {
                     for (int64_t j = 0; j < d; j++) ti[j] *= hp.residual_scale;
                 for (int64_t j = 0; j < d; j++) xi[j] += ti[j];
             }
-            if (s.searching) note_bad(s, stage, xi, d);
+            if (b.searches) note_bad(s, stage, xi, d);
             if (pre) norm(xi, pre.data(), (int32_t)d, hp.rms_eps, to);
             else std::copy_n(xi, d, to);
             if (!next.order.empty()) {
@@ -216,7 +216,7 @@ void forward(const Block &b, Team team) {
         stage++;
         team.linear(l.qkv, xn, xn_in, qkv, b.n);
         // not before this barrier: until then another thread may still look whether to begin the layer
-        if (team.t == 0 && !s.searching && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
+        if (team.t == 0 && !b.searches && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
         if (norms_all && m.ranks &&
             !(norm_all(l, &ls_shard::heads, 0, l.q_norm) && norm_all(l, &ls_shard::kv_heads, n_heads * hd, l.k_norm)))
             return;
@@ -309,12 +309,11 @@ void make_logit_rows(CpuKvCache &s, const Block &b) {
     const int32_t end = s.first_slot + b.first + (b.head_row < 0 ? b.n : 1);
     const bool in_the_way = s.last_slot >= s.first_slot + b.first && s.last_slot < end; // of a tree that grows
     const int32_t there = end + 3 * b.n; // where the next rows of a growing tree do not reach it at once
-    const int32_t slots = in_the_way ? there + 1 : end, had = s.logit_rows_cap;
+    const int32_t slots = in_the_way ? there + 1 : end, had = (int32_t)(s.logits_of.size() / (size_t)s.vocab());
     if (slots > had) {
         lst::Floats logits((int64_t)slots * s.vocab());
         std::copy_n(s.logits_of.data(), (int64_t)had * s.vocab(), logits.data());
         s.logits_of = std::move(logits);
-        s.logit_rows_cap = slots;
     }
     if (!in_the_way) return;
     float *first = s.logits_of.data();

@@ -11,29 +11,12 @@ using namespace lst::cpu;
 
 namespace {
 
-// Runs block b, which gave a logit that is not finite, again to find the layer.
-[[noreturn]] void find_bad_logit(CpuKvCache &s, const Block &b) {
-    struct Search { // ends however the block ends: an expert may not be read
-        bool &on;
-        explicit Search(bool &flag) : on(flag) { on = true; }
-        ~Search() { on = false; }
-    } search(s.searching);
+// Runs a block, which gave a logit that is not finite, again to find the layer.
+[[noreturn]] void find_bad_logit(CpuKvCache &s, Block b) {
+    b.searches = true;
     s.first_bad = INT32_MAX;
     run_block(s, b);
     throw lst::bad_logit(s.first_bad);
-}
-
-// What is said of a row by this rank's part of the vocabulary; false: a logit is not finite.
-bool describe_row(const CpuKvCache &s, const float *logits, lst_row *out) {
-    if (s.m->kernels->row_stats(logits, s.vocab(), out)) return false;
-    out->chosen = out->top_id[0];
-    out->chosen_logit = out->top_logit[0];
-    return true;
-}
-
-void sample(const float *logits, int32_t n, uint64_t next_position, const lst_sampling &how, lst_row *out) {
-    out->chosen = ls_sample(logits, n, how.temperature, how.top_k, how.top_p, how.seed, next_position);
-    out->chosen_logit = logits[out->chosen];
 }
 
 // Rows [first, first + n) of the logits; the token at next[i] follows row i. False: a logit is not finite. parents: the
@@ -45,8 +28,10 @@ bool describe(CpuKvCache &s, int32_t first, int32_t n, const uint64_t *next, con
     lst::each_of(s.m->threads, n, [&](int64_t i) {
         const float *logits = s.row_logits(first + (int32_t)i);
         lst_row *row = &rows[i];
-        if (!describe_row(s, logits, row)) good = false;
-        else if (samples && !s.m->ranks) sample(logits, s.vocab(), next[i], *sampling, row);
+        if (s.m->kernels->row_stats(logits, s.vocab(), row)) good = false;
+        row->chosen = row->top_id[0];
+        row->chosen_logit = row->top_logit[0];
+        if (good && samples && !s.m->ranks) lst::sample(logits, s.vocab(), next[i], *sampling, row);
         row->parent_logit = parents ? parents[i] : NAN;
         row->parent_lse = NAN;
     });

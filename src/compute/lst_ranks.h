@@ -21,6 +21,12 @@ struct PartKvCache : KvCache {
 };
 enum { MOST_TOP = 256 };
 
+// next_position: of the token that follows the row.
+inline void sample(const float *logits, int32_t n, uint64_t next_position, const lst_sampling &how, lst_row *row) {
+    row->chosen = ls_sample(logits, n, how.temperature, how.top_k, how.top_p, how.seed, next_position);
+    row->chosen_logit = logits[row->chosen];
+}
+
 // All ranks call it with the same arguments. Combines the results of rows [first, first + n), of which each rank has
 // its part of the vocabulary. next: the positions of the tokens to sample; nullptr: choose the best. False: a rank
 // found a logit that is not finite.

@@ -109,9 +109,7 @@ void sample_rows(PartKvCache &s, int32_t first, int32_t n, const uint64_t *next,
                     all[i].logit;
     } else gather_logits(s, first, n, logits.data());
     lst::each_of(s.model->threads, n, [&](int64_t i) {
-        const float *of_row = logits.data() + (size_t)i * (size_t)n_vocab;
-        rows[i].chosen = ls_sample(of_row, n_vocab, how.temperature, how.top_k, how.top_p, how.seed, next[i]);
-        rows[i].chosen_logit = of_row[rows[i].chosen];
+        lst::sample(logits.data() + (size_t)i * (size_t)n_vocab, n_vocab, next[i], how, &rows[i]);
     });
 }
 

@@ -157,28 +157,23 @@ struct Loader : lst::Tensors {
     // Expert e of E: its rows of the tensors of all of them, or its own tensors (older files, folders).
     void expert(lst::Expert &x, const std::string &p, int32_t e, const ls_shard &own) {
         const int64_t E = m.hp.n_experts, d = m.hp.n_embd, ff = m.hp.n_ff_expert;
-        const auto rows = [&](int64_t each, int64_t first, ls_range of) { // of expert e's `each` rows
-            return ls_range{(int32_t)(e * each + first + of.from), (int32_t)(e * each + first + of.to)};
-        };
         const ls_range wide = own.expert_ff;
-        const std::string number = "." + std::to_string(e);
         const bool stacked = has(p + "ffn_down_exps.weight");
+        // Rows `of` from the first on of the expert's `each`.
+        const auto rows = [&](const char *kind, int64_t each, int64_t first, ls_range of) {
+            if (!stacked) return Rows{p + kind + "." + std::to_string(e), each, of};
+            const auto from = (int32_t)(e * each + first);
+            return Rows{p + kind + "_exps", E * each, {from + of.from, from + of.to}};
+        };
         x.gate_up.paired = true;
         if (has(p + "ffn_gate_up_exps.weight"))
             linear(x.gate_up, lst::Care::usual,
-                   {{p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, 0, wide)},
-                    {p + "ffn_gate_up_exps", 2 * E * ff, rows(2 * ff, ff, wide)}},
-                   d, 2 * ff, Bias::apart);
-        else if (stacked)
-            linear(x.gate_up, lst::Care::usual,
-                   {{p + "ffn_gate_exps", E * ff, rows(ff, 0, wide)}, {p + "ffn_up_exps", E * ff, rows(ff, 0, wide)}},
-                   d, 2 * ff, Bias::apart);
+                   {rows("ffn_gate_up", 2 * ff, 0, wide), rows("ffn_gate_up", 2 * ff, ff, wide)}, d, 2 * ff,
+                   Bias::apart);
         else
-            linear(x.gate_up, lst::Care::usual,
-                   {{p + "ffn_gate" + number, ff, wide}, {p + "ffn_up" + number, ff, wide}}, d, 2 * ff);
-        if (stacked)
-            linear(x.down, lst::Care::more, {{p + "ffn_down_exps", E * d, rows(d, 0, own.embd)}}, ff, d, Bias::apart);
-        else linear(x.down, lst::Care::more, {{p + "ffn_down" + number, d, own.embd}}, ff, d, Bias::apart);
+            linear(x.gate_up, lst::Care::usual, {rows("ffn_gate", ff, 0, wide), rows("ffn_up", ff, 0, wide)}, d, 2 * ff,
+                   stacked ? Bias::apart : Bias::of_rows);
+        linear(x.down, lst::Care::more, {rows("ffn_down", d, 0, own.embd)}, ff, d, Bias::apart);
         if (!has(p + "ffn_down_exps.bias") && !has(p + "ffn_gate_exps.bias") && !has(p + "ffn_up_exps.bias")) return;
         std::vector<float> inner, outer;
         expert_bias(inner, p + "ffn_gate_exps.bias", e, ff, wide);

@@ -53,7 +53,9 @@ int bind_to(const std::string &host, const std::string &port) {
 }
 
 // What failed, in Gloo's first sentence: its source's place stands before that, advice behind it.
-std::string first_sentence(const std::string &said) {
+std::string first_sentence(const std::exception &e) {
+    const auto *of_torch = dynamic_cast<const c10::Error *>(&e);
+    const std::string said = of_torch ? of_torch->what_without_backtrace() : e.what();
     const size_t place = said[0] == '[' ? said.find("] ") : std::string::npos;
     const size_t from = place == std::string::npos ? 0 : place + 2, to = said.find(". ", from);
     return said.substr(from, to == std::string::npos ? to : to - from);
@@ -183,10 +185,8 @@ struct Gloo {
     template <class F> void lossless(F &&exchange) {
         try {
             exchange();
-        } catch (const c10::Error &e) {
-            throw lst::Lost(with, first_sentence(e.what_without_backtrace()));
         } catch (const std::exception &e) {
-            throw lst::Lost(with, first_sentence(e.what()));
+            throw lst::Lost(with, first_sentence(e));
         }
     }
     void meet(const lst::Stop &stop);
@@ -290,10 +290,8 @@ Gloo::Gloo(const lst_gloo_options &o) : rank(o.rank), n(o.n), timeout(o.timeout_
         options->devices.push_back(c10d::ProcessGroupGloo::createDeviceForHostname(o.address));
         try {
             group = c10::make_intrusive<c10d::ProcessGroupGloo>(store, rank, n, options);
-        } catch (const c10::Error &e) {
-            throw lst::Error(LST_E_BACKEND, "ranks: " + first_sentence(e.what_without_backtrace()));
         } catch (const std::exception &e) {
-            throw lst::Error(LST_E_BACKEND, "ranks: " + first_sentence(e.what()));
+            throw lst::Error(LST_E_BACKEND, "ranks: " + first_sentence(e));
         }
     }
     lossless([&] {

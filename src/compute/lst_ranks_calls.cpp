@@ -14,12 +14,10 @@ std::vector<int32_t> receive(lst_ranks &ranks) {
     ranks.tell(frame.data(), FRAME * 4);
     const int32_t size = frame[0];
     if (size < 0 || size > 1 << 24) throw Error(LST_E_BACKEND, "invalid call size from rank 0");
-    std::vector<int32_t> w(frame.begin() + 1, frame.begin() + 1 + std::min(size, FRAME - 1));
-    if (size >= FRAME) {
-        w.resize((size_t)size);
-        ranks.tell(&w[FRAME - 1], (int64_t)(size - (FRAME - 1)) * 4);
-    }
-    return w;
+    frame.resize((size_t)size + 1);
+    if (size >= FRAME) ranks.tell(&frame[FRAME], (int64_t)(size + 1 - FRAME) * 4);
+    frame.erase(frame.begin());
+    return frame;
 }
 
 // A list of calls, read.
@@ -139,15 +137,12 @@ void follow(lst_model &m) {
 } // namespace
 
 void lst::send_calls(lst_model &m) {
-    std::vector<int32_t> &w = m.calls.words;
-    std::vector<int32_t> frame((size_t)FRAME);
-    frame[0] = (int32_t)w.size();
-    const size_t in_frame = std::min(w.size(), (size_t)FRAME - 1);
-    std::copy(w.begin(), w.begin() + (int64_t)in_frame, frame.begin() + 1);
-    std::vector<int32_t> rest(w.begin() + (int64_t)in_frame, w.end());
-    w.clear();
+    std::vector<int32_t> frame{(int32_t)m.calls.words.size()};
+    frame.insert(frame.end(), m.calls.words.begin(), m.calls.words.end());
+    m.calls.words.clear();
+    frame.resize(std::max(frame.size(), (size_t)FRAME));
     m.ranks->tell(frame.data(), FRAME * 4);
-    if (!rest.empty()) m.ranks->tell(rest.data(), (int64_t)rest.size() * 4);
+    if (frame.size() > FRAME) m.ranks->tell(&frame[FRAME], (int64_t)(frame.size() - FRAME) * 4);
 }
 
 lst_model::~lst_model() {

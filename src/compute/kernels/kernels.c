@@ -44,13 +44,12 @@ int lsk_finite(int type, const void *raw, int64_t n_rows, int64_t n_in) {
     if (type == LS_GGML_F16) return finite16(p, values, 0x7C00);
     const size_t n = lsk_row_bytes(type, n_in) * (size_t)n_rows / (size_t)l->bytes;
     int ok = 1;
-    for (size_t i = 0; i < n && type == LS_GGML_MXFP4; i++) ok &= p[i * (size_t)l->bytes] != 255;
-    for (size_t i = 0; i < n && type == LS_GGML_NVFP4; i++) { /* below 2^114 the products with 448 * 6 stay finite */
-        const unsigned char *b = p + i * (size_t)l->bytes;
-        ok &= (lsk_half_bits_at(b + 2) >> 7 & 255) < 241;
-        for (int g = 0; g < 4; g++) ok &= (b[4 + g] & 127) != 127;
-    }
     for (size_t i = 0; i < n; i++, p += l->bytes) {
+        if (type == LS_GGML_MXFP4) ok &= *p != 255;
+        if (type == LS_GGML_NVFP4) { /* below 2^114 the products with 448 * 6 stay finite */
+            ok &= (lsk_half_bits_at(p + 2) >> 7 & 255) < 241;
+            for (int g = 0; g < 4; g++) ok &= (p[4 + g] & 127) != 127;
+        }
         for (int k = 0; k < l->n_halves; k++) {
             const uint16_t h = lsk_half_bits_at(p + l->halves_at + 2 * k);
             const int most = type == LS_GGML_Q4_0 ? 27 : type == LS_GGML_Q5_0 ? 26 : 30; /* -8 d, -16 d stay finite */

@@ -216,7 +216,7 @@ void forward(const Block &b, Team team) {
         stage++;
         team.linear(l.qkv, xn, xn_in, qkv, b.n);
         // not before this barrier: until then another thread may still look whether to begin the layer
-        if (team.t == 0 && !b.searches && !m.ranks && s.is_stopped()) s.stopped = layer + 1;
+        if (team.t == 0 && !b.searches && !m.ranks && s.stop()) s.stopped = layer + 1;
         if (norms_all && m.ranks &&
             !(norm_all(l, &ls_shard::heads, 0, l.q_norm) && norm_all(l, &ls_shard::kv_heads, n_heads * hd, l.k_norm)))
             return;

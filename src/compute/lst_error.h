@@ -17,6 +17,15 @@ struct Error : std::runtime_error {
 };
 
 void set_error(const std::string &text);
+Error cancelled();
+void check_tokens(const int32_t *tokens, int32_t n, int32_t n_vocab); // LST_E_ARG: one is outside the vocabulary
+
+// A question to the caller: true ends a wait or a forward.
+struct Stop {
+    bool (*ask)(void *ud) = nullptr;
+    void *ud = nullptr;
+    bool operator()() const { return ask && ask(ud); }
+};
 
 // Runs body so that no exception crosses the C boundary.
 template <class F> int guard(F &&body) noexcept {
@@ -31,9 +40,6 @@ template <class F> int guard(F &&body) noexcept {
         return LST_E_MEMORY;
     } catch (const std::exception &e) {
         set_error(e.what());
-        return LST_E_BACKEND;
-    } catch (...) {
-        set_error("unknown C++ exception");
         return LST_E_BACKEND;
     }
 }

@@ -37,8 +37,7 @@ struct lst_draft {
     const lst_head *h;
     int32_t n_context;
     // Columns of the committed pairs, then of the tree's rows from 1 on.
-    at::Tensor k, v; // [kv head][column][head_dim]
-    int64_t columns = 0;
+    at::Tensor k, v;                // [kv head][column][head_dim]
     std::vector<int32_t> positions; // of the committed pairs, rising
     // the tree
     std::vector<int32_t> parents, depth;
@@ -63,13 +62,13 @@ at::Tensor embed(const lst_head &h, const int32_t *tokens, int64_t n) {
     return x.to(h.of.device());
 }
 
-// The decoder layer over n rows in columns from d.columns on. features: [n][...]; hidden: [n][columns], what a row does
-// not see is -inf. Returns their outputs; the columns count once the caller says so.
+// The decoder layer over n rows, whose columns are the last n. features: [n][...]; hidden: [n][columns], what a row
+// does not see is -inf. Returns their outputs.
 at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t> &positions, const at::Tensor &features,
                  const at::Tensor &hidden) {
     const lst_head &h = *d.h;
     const ls_hparams &p = h.p;
-    const int64_t n = (int64_t)positions.size(), all = d.columns + n, hd = p.head_dim;
+    const int64_t n = (int64_t)positions.size(), all = hidden.size(1), first = all - n, hd = p.head_dim;
     const at::Tensor embedding = embed(h, tokens, n);
     at::Tensor x, in;
     if (h.kind == LS_HEAD_EAGLE3) {
@@ -83,10 +82,10 @@ at::Tensor layer(lst_draft &d, const int32_t *tokens, const std::vector<int32_t>
                      cosine = angle.cos() * p.rope_magnitude[0], sine = angle.sin() * p.rope_magnitude[0];
     const at::Tensor qkv = h.qkv(in).view({n, p.n_heads + 2 * p.n_kv_heads, hd});
     lst::make_room(d.k, d.v, {p.n_kv_heads, 0, hd}, h.of, all, (int64_t)d.n_context + LST_MAX_ROWS);
-    d.k.narrow(1, d.columns, n)
+    d.k.narrow(1, first, n)
         .copy_(lst::rotate(qkv.narrow(1, p.n_heads, p.n_kv_heads), cosine, sine, p.rope_dims, p.rope_interleaved)
                    .transpose(0, 1));
-    d.v.narrow(1, d.columns, n).copy_(qkv.narrow(1, p.n_heads + p.n_kv_heads, p.n_kv_heads).transpose(0, 1));
+    d.v.narrow(1, first, n).copy_(qkv.narrow(1, p.n_heads + p.n_kv_heads, p.n_kv_heads).transpose(0, 1));
     const at::Tensor q = lst::rotate(qkv.narrow(1, 0, p.n_heads), cosine, sine, p.rope_dims, p.rope_interleaved),
                      scores = lst::scores_of(q, d.k.narrow(1, 0, all)) / std::sqrt((double)hd);
     x = x + h.out(lst::sum_of(at::softmax(scores + hidden, -1), d.v.narrow(1, 0, all)));
@@ -172,12 +171,6 @@ void describe(lst_draft &d, const at::Tensor &outputs, int32_t first, const int3
     }
 }
 
-void check_tokens(const lst_head &h, const int32_t *tokens, int32_t n) {
-    for (int32_t i = 0; i < n; i++)
-        if (tokens[i] < 0 || tokens[i] >= h.p.n_vocab)
-            throw lst::Error(LST_E_ARG, "token id " + std::to_string(tokens[i]) + " is outside the vocabulary");
-}
-
 void begin(lst_draft &d, int32_t keep, int32_t at, const int32_t *tokens, const float *values, int32_t n,
            const lst_sampling *sampling, lst_row *row) {
     const lst_head &h = *d.h;
@@ -185,23 +178,22 @@ void begin(lst_draft &d, int32_t keep, int32_t at, const int32_t *tokens, const 
         throw lst::Error(LST_E_ARG, "lst_draft_begin: " + std::to_string(n) + " pairs at position " +
                                         std::to_string(at) + " do not fit into a context of " +
                                         std::to_string(d.n_context));
-    check_tokens(h, tokens, n);
+    lst::check_tokens(tokens, n, h.p.n_vocab);
     d.resize(0);
     d.outputs.reset();
     d.positions.erase(std::lower_bound(d.positions.begin(), d.positions.end(), keep), d.positions.end());
-    d.columns = (int64_t)d.positions.size();
     at::Tensor outputs;
     for (int32_t done = 0, rows; done < n; done += rows) {
         rows = std::min(n - done, (int32_t)READ_ROWS);
         at::Tensor features =
             at::from_blob(const_cast<float *>(values) + (int64_t)done * h.n_values, {rows, h.n_values}, h.of);
         if (h.kind == LS_HEAD_EAGLE3) features = h.fc(features);
-        at::Tensor hidden = at::zeros({rows, d.columns + rows}, h.of);
-        hidden.narrow(1, d.columns, rows).copy_(at::full({rows, rows}, -INFINITY, h.of).triu(1));
+        const auto columns = (int64_t)d.positions.size();
+        at::Tensor hidden = at::zeros({rows, columns + rows}, h.of);
+        hidden.narrow(1, columns, rows).copy_(at::full({rows, rows}, -INFINITY, h.of).triu(1));
         std::vector<int32_t> positions((size_t)rows);
         std::iota(positions.begin(), positions.end(), at + done);
         outputs = layer(d, tokens + done, positions, features, hidden);
-        d.columns += rows;
         d.positions.insert(d.positions.end(), positions.begin(), positions.end());
     }
     outputs = outputs.narrow(0, outputs.size(0) - 1, 1).clone();
@@ -221,7 +213,7 @@ void begin(lst_draft &d, int32_t keep, int32_t at, const int32_t *tokens, const 
 void grow_level(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n, const lst_sampling *sampling,
                 lst_row *rows) {
     const int32_t first = (int32_t)d.parents.size();
-    const int64_t kept = (int64_t)d.positions.size(), of_tree = d.columns + n - kept;
+    const int64_t kept = (int64_t)d.positions.size(), of_tree = first - 1 + n;
     const at::TensorOptions &of = d.h->of;
     std::vector<int32_t> positions;
     at::Tensor hidden = at::full({n, of_tree}, -INFINITY, at::kFloat);
@@ -237,7 +229,6 @@ void grow_level(lst_draft &d, const int32_t *tokens, const int32_t *parents, int
     hidden = at::cat({at::zeros({n, kept}, of), hidden.to(of.device())}, 1);
     const at::Tensor outputs = layer(d, tokens, positions, d.outputs.index_select(0, which), hidden);
     describe(d, outputs, first, positions.data(), sampling, rows);
-    d.columns += n;
     d.outputs = at::cat({d.outputs, outputs});
 }
 
@@ -246,7 +237,7 @@ void grow(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n
     const int32_t first = (int32_t)d.parents.size();
     if (!first) throw lst::Error(LST_E_ARG, "there is no tree to extend");
     if (n < 1 || n > LST_MAX_ROWS - first) throw lst::Error(LST_E_ARG, "a tree has 1 to 256 rows");
-    check_tokens(*d.h, tokens, n);
+    lst::check_tokens(tokens, n, d.h->p.n_vocab);
     std::vector<int32_t> depth = d.depth;
     for (int32_t i = 0; i < n; i++) {
         if (parents[i] < 0 || parents[i] >= first + i)
@@ -257,7 +248,6 @@ void grow(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n
                              "a tree node is beyond the context of " + std::to_string(d.n_context) + " tokens");
     }
     const at::Tensor outputs = d.outputs;
-    const int64_t columns = d.columns;
     try {
         for (int32_t from = 0, end = 0; from < n; from = end) { // a row's feature is its parent's output
             while (end < n && parents[end] < first + from) end++;
@@ -266,7 +256,6 @@ void grow(lst_draft &d, const int32_t *tokens, const int32_t *parents, int32_t n
     } catch (...) {
         d.resize((size_t)first);
         d.outputs = outputs;
-        d.columns = columns;
         throw;
     }
 }

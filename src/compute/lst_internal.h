@@ -161,7 +161,6 @@ class KvCache {
     virtual void logits(int32_t row, float *out) = 0; // all of them
     virtual void time_parts(double *) { throw Error(LST_E_ARG, "a GPU's forward is one graph: it has no parts"); }
     virtual double device_us() const { return 0; } // of the last forward
-    virtual double ranks_us() const { return 0; }  // in exchanges with other ranks, so far
     // See lst_hidden. While it is set, a forward keeps its new rows' values [row][requested layer][n_embd]; on the CPU
     // in rows.
     struct {
@@ -177,13 +176,9 @@ class KvCache {
     Chosen chosen; // of the rows of the last forward, once fetch_chosen returns
     virtual void fetch_chosen() {}
     int32_t experts_read = 0; // of the last forward over a tree, from the file (lst_cpu_store.h)
-    // see lst_watch
-    bool (*stop)(void *ud) = nullptr;
-    void *stop_ud = nullptr;
-    bool is_stopped() const { return stop && stop(stop_ud); }
+    Stop stop;                // see lst_watch
 };
 
-Error cancelled();
 // The error of a logit that is not finite. stage: 2 * layer, + 1 after its feed-forward part; INT32_MAX: none of them.
 Error bad_logit(int32_t stage);
 
@@ -268,7 +263,6 @@ struct lst_kv_cache {
     std::vector<float> lse;                      // theirs
     bool last_known = false;                     // row -1
     float last_lse = NAN;                        // of it
-    void check_tokens(const int32_t *ids, int32_t n) const;
     void check_row(int32_t row) const;
     void place_row(int32_t i, int32_t token, int32_t parent);
     void show_rows(lst_rows_seen rows) const;

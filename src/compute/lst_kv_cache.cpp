@@ -11,10 +11,6 @@ lst::Error lst::bad_logit(int32_t stage) {
                                 where + ", whose weights are damaged or too large");
 }
 
-lst::Error lst::cancelled() {
-    return Error(LST_E_CANCELLED, "interrupted");
-}
-
 static std::unique_ptr<lst::KvCache> cache_of(lst_model *m, int32_t n_context, int32_t n_layers) {
     if (n_context < 1 || n_context > 1 << 22 || n_layers < 1 || n_layers > m->hp.n_layers)
         throw lst::Error(LST_E_ARG, "lst_kv_cache_new: bad arguments");
@@ -31,18 +27,12 @@ void lst_kv_cache::show_rows(lst_rows_seen rows) const {
     cache->hidden.take(cache->hidden.ud, &rows);
 }
 
-void lst_kv_cache::check_tokens(const int32_t *ids, int32_t n) const {
-    for (int32_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= m->hp.n_vocab)
-            throw lst::Error(LST_E_ARG, "token id " + std::to_string(ids[i]) + " is outside the vocabulary");
-}
-
 void lst_kv_cache::check_prompt(const int32_t *ids, int32_t n) const {
     if (n < 1) throw lst::Error(LST_E_ARG, "prefill needs at least one token");
     if (n > n_context - length)
         throw lst::Error(LST_E_ARG, std::to_string(n) + " more tokens do not fit: the context is " +
                                         std::to_string(n_context) + " and has " + std::to_string(length));
-    check_tokens(ids, n);
+    lst::check_tokens(ids, n, m->hp.n_vocab);
 }
 
 void lst_kv_cache::read(const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last) {
@@ -71,13 +61,13 @@ void lst_kv_cache::place_row(int32_t i, int32_t token, int32_t parent) {
 void lst_kv_cache::forward(int32_t first, const int32_t *ids, const int32_t *parents_of, int32_t n,
                            const lst_sampling *sampling, lst_row *rows) {
     if (n < 1 || n > LST_MAX_ROWS - first) throw lst::Error(LST_E_ARG, "a tree has 1 to 256 rows");
-    check_tokens(ids, n);
+    lst::check_tokens(ids, n, m->hp.n_vocab);
     n_rows = first;
     for (auto *of : {&tokens, &parents, &depth}) of->resize((size_t)first);
     for (int32_t i = 0; i < n; i++) place_row(first + i, ids[i], parents_of[i]);
-    if (cache->is_stopped()) throw lst::cancelled();
+    if (cache->stop()) throw lst::cancelled();
     const uint64_t start = ls_now_ns();
-    const double before = cache->ranks_us();
+    const double before = m->ranks ? m->ranks->us : 0;
     cache->experts_read = 0;
     if (!cache->keeps_rows()) n_rows = 0; // until it is done
     cache->forward(length, tokens.data(), parents.data(), depth.data(), first + n, first, sampling, last_known, rows);
@@ -88,7 +78,7 @@ void lst_kv_cache::forward(int32_t first, const int32_t *ids, const int32_t *par
         rows[i].parent_lse = p >= 0 ? lse[(size_t)p] : last_known ? last_lse : NAN;
     }
     total_us = (double)(ls_now_ns() - start) / 1e3;
-    ranks_us = cache->ranks_us() - before;
+    ranks_us = m->ranks ? m->ranks->us - before : 0;
     n_rows = first + n;
     show_rows({1, length, first, n, ids, parents_of, nullptr});
 }
@@ -148,7 +138,7 @@ static void prefill(lst_kv_cache &s, const int32_t *ids, int32_t n, const lst_sa
         for (int32_t done = 0, rows; done < n; done += rows) {
             if (progress && !progress(ud, "prefill", (double)done / n))
                 throw lst::Error(LST_E_CANCELLED, "prefill was cancelled");
-            if (s.cache->is_stopped()) throw lst::cancelled();
+            if (s.cache->stop()) throw lst::cancelled();
             rows = std::min(s.cache->prefill_rows(s.length), n - done);
             lst_row row;
             const bool all = done + rows == n;
@@ -239,10 +229,7 @@ int lst_experts(lst_kv_cache *s, lst_experts_seen *out) {
 }
 
 int lst_watch(lst_kv_cache *s, bool (*stop)(void *ud), void *ud) {
-    return lst::guard([&] {
-        s->cache->stop = stop;
-        s->cache->stop_ud = ud;
-    });
+    return lst::guard([&] { s->cache->stop = {stop, ud}; });
 }
 
 int lst_timings(const lst_kv_cache *s, lst_timing *out) {

@@ -101,7 +101,6 @@ template <class C> struct Leading final : C {
         say(LOGITS, row);
         together([&] { C::logits(row, out); });
     }
-    double ranks_us() const override { return this->model->ranks->us; }
 };
 
 } // namespace lst

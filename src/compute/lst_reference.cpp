@@ -326,7 +326,7 @@ struct ReferenceCache : lst::KvCache {
         at::Tensor x = m.embedding.index_select(0, column(b.tokens + b.first));
         if (hp.embd_scale != 1) x = x * hp.embd_scale;
         for (int32_t i = 0; i < n_layers; i++) {
-            if (is_stopped()) throw lst::cancelled();
+            if (stop()) throw lst::cancelled();
             const Tensors &t = m.tensors[(size_t)i];
             const int kind = hp.local[i] ? 1 : 0;
             show(i, x);

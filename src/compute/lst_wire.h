@@ -10,13 +10,6 @@ struct Lost : std::runtime_error {
     Lost(int r, const std::string &why) : std::runtime_error(why), rank(r) {}
 };
 
-// A value other than 0 ends a wait.
-struct Stop {
-    bool (*ask)(void *ud);
-    void *ud;
-    bool operator()() const { return ask && ask(ud); }
-};
-
 inline std::string rank_name(int rank, int n) {
     return "rank " + std::to_string(rank) + " of " + std::to_string(n);
 }

@@ -238,7 +238,7 @@ int lst_keep_path(lst_kv_cache *s, const int32_t *rows, int32_t n);
 /* Calls stop before every later forward and, on the CPU without other ranks, between its layers. True cancels
  * the forward and undoes it (LST_E_CANCELLED). NULL: no more calls. */
 int lst_watch(lst_kv_cache *s, bool (*stop)(void *ud), void *ud);
-/* Keeps only the first n committed tokens (row -1 is then unknown). */
+/* Keeps only the first n committed tokens (row -1 is then unknown, unless these are all). */
 int lst_rewind(lst_kv_cache *s, int32_t n);
 /* Replaces the committed tokens by the first n of another KV cache of the same model and layers; row -1 is then
  * unknown. Later results have the same bits as after a prefill of the same tokens. */

@@ -1,4 +1,4 @@
-// Floats rounded to 16 bits, to nearest, ties to even; and floats of 8 bits.
+// Floats rounded to 16 bits, to nearest, ties to even; and floats of 16 and 8 bits.
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -26,6 +26,17 @@ static inline uint16_t ls_to_bf16(float x) { // NaN stays NaN
     memcpy(&bits, &x, 4);
     if ((bits & 0x7FFFFFFF) > 0x7F800000) return (uint16_t)(bits >> 16 | 0x40);
     return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+}
+
+static inline float ls_of_half(uint16_t h) {
+    const uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 0x3FF;
+    const float small = (float)man * 0x1p-24f; // of zero and subnormals; exact
+    uint32_t bits = exp == 31 ? 0x7F800000 | man << 13 : (exp + 112) << 23 | man << 13;
+    if (!exp) memcpy(&bits, &small, 4);
+    bits |= sign;
+    float out;
+    memcpy(&out, &bits, 4);
+    return out;
 }
 
 static inline float ls_of_e4m3(unsigned b) { // the finite kind of OCP's FP8: no infinity

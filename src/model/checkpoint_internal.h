@@ -1,6 +1,7 @@
 // Shared by the files that fill and read the table of tensors (checkpoint.c: GGUF; checkpoint_folder.c: safetensors;
 // padding.c).
 #pragma once
+#include "base/half.h"
 #include "model/checkpoint.h"
 
 // One safetensors file: its header (format: the safetensors README). Nothing in the file is trusted: after a successful
@@ -51,7 +52,9 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err);
 // Reads n bytes of a padded tensor, starting at byte `at`.
 ls_code ls_pad_read(const ls_checkpoint *c, const ls_tensor *t, uint64_t at, uint64_t n, void *dst, ls_err *err);
 
-float ls_half(const unsigned char *p);       // an f16
+static inline float ls_half(const unsigned char *p) { // an f16
+    return ls_of_half((uint16_t)(p[0] | p[1] << 8));
+}
 uint64_t ls_row_bytes(int type, uint64_t n); // of n values, whole blocks of the type
 // Divides n rotary frequencies by the factors in a tensor.
 ls_code ls_rope_divide(const ls_checkpoint *c, const ls_tensor *t, int32_t n, const float *plain, float *out,

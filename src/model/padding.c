@@ -95,19 +95,6 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err) {
     return code;
 }
 
-float ls_half(const unsigned char *p) {
-    const uint32_t h = (uint32_t)p[0] | (uint32_t)p[1] << 8, sign = (h & 0x8000) << 16, e = h >> 10 & 31, m = h & 1023;
-    uint32_t bits = sign | (e + 112) << 23 | m << 13;
-    float f;
-    if (!e) { // zero or subnormal
-        f = (float)m / (1 << 24);
-        return sign ? -f : f;
-    }
-    if (e == 31) bits = sign | 0x7F800000 | m << 13;
-    memcpy(&f, &bits, sizeof f);
-    return f;
-}
-
 // A row of ggml's simple blocks of 32 (ggml-quants.c).
 static void to_floats(int type, const unsigned char *p, uint64_t n, float *out) {
     const ls_ggml_layout *l = ls_ggml_layout_of(type);

@@ -1,5 +1,4 @@
 // Rows of quantised weights as blocks of a GGUF type.
-#include "base/half.h"
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
 

@@ -115,7 +115,6 @@ static inline float __uint_as_float(uint32_t u) {
     return f;
 }
 
-extern "C" float lsk_half_to_float(uint16_t h);
 static inline float lsg_bf16_value(uint32_t bits) {
     return __uint_as_float(bits << 16);
 }
@@ -137,7 +136,7 @@ template <uint32_t MASK> static inline uint32_t lsg_and_or(uint32_t a, uint32_t 
     return (a & MASK) | bits;
 }
 static inline float lsg_half(uint16_t h) {
-    return lsk_half_to_float(h);
+    return ls_of_half(h);
 }
 static inline float lsg_exp2(float x) {
     return exp2f(x);

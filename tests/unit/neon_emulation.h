@@ -97,7 +97,7 @@ EMULATED uint8x16_t vqtbl1q_u8(uint8x16_t table, uint8x16_t at) {
 
 EMULATED float32x4_t vcvt_f32_f16(uint16x4_t a) {
     float32x4_t out = {0};
-    for (int i = 0; i < 4; i++) out[i] = lsk_half_to_float(a[i]);
+    for (int i = 0; i < 4; i++) out[i] = ls_of_half(a[i]);
     return out;
 }
 EMULATED float32x4_t vfmaq_f32(float32x4_t c, float32x4_t a, float32x4_t b) {

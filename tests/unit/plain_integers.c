@@ -85,18 +85,18 @@ static int scales_at(const lsk_matrix *m, const void *tile, int32_t g, int o, fl
     }
     if (f == LSK_NL4I || f == LSK_MX4I || f == LSK_XS4I) {
         const lsk_xs4 *xs4 = (const lsk_xs4 *)tile + g / 8;
-        scale[0] = f == LSK_NL4I   ? lsk_half_to_float(((const lsk_nl4 *)tile)[g].scale[o])
+        scale[0] = f == LSK_NL4I   ? ls_of_half(((const lsk_nl4 *)tile)[g].scale[o])
                    : f == LSK_MX4I ? ldexpf(1, ((const lsk_mx4 *)tile)[g].scale[o] - 128)
-                                   : lsk_half_to_float(xs4->d[o]) * (float)(int8_t)xs4->scale[g % 8][o];
+                                   : ls_of_half(xs4->d[o]) * (float)(int8_t)xs4->scale[g % 8][o];
         return 0;
     }
     if (f < LSK_K2I) {
-        scale[0] = lsk_half_to_float(f == LSK_Q4I ? q4->scale[o] : f == LSK_Q5I ? q5->scale[o] : q8->scale[o]);
-        if (f != LSK_Q8I) min[0] = lsk_half_to_float(f == LSK_Q4I ? q4->min[o] : q5->min[o]);
+        scale[0] = ls_of_half(f == LSK_Q4I ? q4->scale[o] : f == LSK_Q5I ? q5->scale[o] : q8->scale[o]);
+        if (f != LSK_Q8I) min[0] = ls_of_half(f == LSK_Q4I ? q4->min[o] : q5->min[o]);
         return 0;
     }
     const lsk_k4 *k = (const lsk_k4 *)((const char *)tile + m->tile_bytes / ((size_t)m->n_in / 256) * (size_t)(g / 8));
-    const float d = lsk_half_to_float(k->d[o]), dmin = 0 - lsk_half_to_float(k->dmin[o]);
+    const float d = ls_of_half(k->d[o]), dmin = 0 - ls_of_half(k->dmin[o]);
     const uint8_t a = k->scale[g % 8][o], b = k->min[g % 8][o];
     if (f == LSK_K2I) {
         for (int i = 0; i < 2; i++) {

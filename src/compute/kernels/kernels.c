@@ -4,19 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-float lsk_half_to_float(uint16_t h) {
-    uint32_t sign = (uint32_t)(h & 0x8000) << 16, exp = h >> 10 & 31, man = h & 0x3FF, bits;
-    if (exp == 31) bits = sign | 0x7F800000 | man << 13;
-    else if (exp) bits = sign | (exp + 112) << 23 | man << 13;
-    else { /* zero or subnormal: man * 2^-24 is exact in a float */ float f = (float)man * 0x1p-24f;
-        memcpy(&bits, &f, 4);
-        bits |= sign;
-    }
-    float out;
-    memcpy(&out, &bits, 4);
-    return out;
-}
-
 size_t lsk_row_bytes(int type, int64_t n) {
     const ls_ggml_layout *l = ls_ggml_layout_of(type);
     return !l || n % l->values ? 0 : (size_t)(n / l->values) * (size_t)l->bytes;
@@ -119,7 +106,7 @@ static void block_nv4(const unsigned char *p, lsk_block *b) {
 
 static void block_k(int type, const unsigned char *p, lsk_block *b) {
     const lsk_k_scales k = lsk_k_scales_of(type, p);
-    const float d = lsk_half_to_float(k.d), dmin = lsk_half_to_float(k.dmin);
+    const float d = ls_of_half(k.d), dmin = ls_of_half(k.dmin);
     for (int g = 0; g < 16; g++) {
         b->scale[g] = d * (float)k.scale[g];
         b->min[g] = 0 - dmin * (float)k.min[g];
@@ -217,7 +204,7 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
         if (type == LS_GGML_Q8_0) {
             const float most = high > -low ? high : -low;
             const uint16_t d = ls_to_half(most / 127);
-            const float scale = lsk_half_to_float(d), inverse = scale > 0 ? 1 / scale : 0;
+            const float scale = ls_of_half(d), inverse = scale > 0 ? 1 / scale : 0;
             memcpy(p, &d, 2);
             for (int i = 0; i < 32; i++) {
                 const float q = rintf(x[i] * inverse);
@@ -226,7 +213,7 @@ void lsk_quantize_row(int type, const float *x, int64_t n, void *out) {
             continue;
         }
         const uint16_t d = ls_to_half((high - low) / 15), m = ls_to_half(low);
-        const float scale = lsk_half_to_float(d), min = lsk_half_to_float(m), inverse = scale > 0 ? 1 / scale : 0;
+        const float scale = ls_of_half(d), min = ls_of_half(m), inverse = scale > 0 ? 1 / scale : 0;
         memcpy(p, &d, 2);
         memcpy(p + 2, &m, 2);
         for (int i = 0; i < 16; i++) {

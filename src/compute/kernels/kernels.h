@@ -181,14 +181,13 @@ static inline __attribute__((always_inline)) void lsk_prefetch(const void *p, in
     for (int i = 0; i < bytes; i += 64) __builtin_prefetch((const unsigned char *)p + 4096 + i);
 }
 
-float lsk_half_to_float(uint16_t h); /* IEEE binary16 bits */
 static inline uint16_t lsk_half_bits_at(const void *p) {
     uint16_t h;
     memcpy(&h, p, sizeof h);
     return h;
 }
 static inline float lsk_half_at(const void *p) {
-    return lsk_half_to_float(lsk_half_bits_at(p));
+    return ls_of_half(lsk_half_bits_at(p));
 }
 static inline float lsk_bf16_to_float(uint16_t b) {
     const uint32_t bits = (uint32_t)b << 16;

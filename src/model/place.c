@@ -17,29 +17,12 @@
 
 static const char lock_name[] = "logitspec.lock";
 
-// The string fields of a lock.
-static const struct {
-    const char *key;
-    size_t at;
-} texts[] = {
-#define TEXT(key)                                                                                                      \
-    { #key, offsetof(ls_model_place, key) }
-    TEXT(from), TEXT(repository), TEXT(revision), TEXT(requirement), TEXT(commit), TEXT(licence), TEXT(fetched),
-};
-enum { N_TEXTS = sizeof texts / sizeof *texts };
-
-static char **text_at(const ls_model_place *p, size_t i) {
-    return (char **)((uintptr_t)p + texts[i].at);
-}
-
 void ls_model_place_free(ls_model_place *p) {
-    for (size_t i = 0; i < N_TEXTS; i++) free(*text_at(p, i));
+    ls_json_free(p->lock);
     free(p->path);
     free(p->folder);
     for (size_t i = 0; i < p->n_files; i++) free(p->files[i].name);
     free(p->files);
-    for (size_t i = 0; p->wanted && p->wanted[i]; i++) free(p->wanted[i]);
-    free(p->wanted);
     *p = (ls_model_place){0};
 }
 
@@ -55,76 +38,72 @@ static char *folder_of(const char *path) {
     return slash ? ls_strndup(path, slash > path ? (size_t)(slash - path) : 1) : ls_strdup(".");
 }
 
-static char *text_of(const ls_json *v) {
+// NULL: it is missing, or has invisible characters.
+static const char *text_of(const ls_json *object, const char *key) {
     size_t n;
-    const char *s = ls_json_str(v, &n);
-    if (!s || strlen(s) != n) return NULL;
-    return ls_all_visible(s) ? ls_strdup(s) : NULL; // refuses invisible characters
+    const char *s = ls_json_str(ls_json_get(object, key), &n);
+    return s && strlen(s) == n && ls_all_visible(s) ? s : NULL;
 }
 
 static bool take_file(ls_model_file *f, const ls_json *v) {
-    char *sha256 = text_of(ls_json_get(v, "sha256"));
-    *f = (ls_model_file){.name = text_of(ls_json_get(v, "name"))};
-    const bool ok = f->name && ls_model_file_name_ok(f->name) && ls_json_int(ls_json_get(v, "size"), &f->size) &&
-                    f->size >= 0 && ls_json_int(ls_json_get(v, "mtime_ns"), &f->mtime_ns) && sha256 &&
-                    ls_is_sha256(sha256, strlen(sha256));
-    if (ok) memcpy(f->sha256, sha256, 65);
-    free(sha256);
-    return ok;
+    const char *name = text_of(v, "name"), *sha256 = text_of(v, "sha256");
+    *f = (ls_model_file){0};
+    if (!name || !ls_model_file_name_ok(name) || !ls_json_int(ls_json_get(v, "size"), &f->size) || f->size < 0 ||
+        !ls_json_int(ls_json_get(v, "mtime_ns"), &f->mtime_ns) || !sha256 || !ls_is_sha256(sha256, strlen(sha256)))
+        return false;
+    memcpy(f->sha256, sha256, 65);
+    f->name = ls_strdup(name);
+    return true;
 }
 
 // False: unreadable; p->problem has the reason.
 static bool read_lock(ls_model_place *p) {
     ls_buf text = {0};
-    ls_json *doc = NULL;
     ls_err err = {0};
     char *path = ls_format("%s/%s", p->folder, lock_name);
     const bool read = !ls_read_any(&text, path, 16 << 20, NULL, &err);
-    bool ok = read && !ls_json_parse(&doc, text.n ? text.p : "", text.n, path, &err);
-    if (ok) {
-        for (size_t i = 0; i < N_TEXTS; i++) *text_at(p, i) = text_of(ls_json_get(doc, texts[i].key));
-        const ls_json *files = ls_json_get(doc, "files"), *wanted = ls_json_get(doc, "wanted");
-        const size_t n = ls_json_size(files), n_wanted = ls_json_size(wanted);
-        p->files = ls_calloc(n, sizeof *p->files);
-        p->wanted = ls_calloc(n_wanted + 1, sizeof *p->wanted);
-        ok = n > 0;
-        for (size_t i = 0; i < n && ok; i++) {
-            p->n_files = i + 1;
-            ok = take_file(&p->files[i], ls_json_at(files, i));
-        }
-        for (size_t i = 0; i < n_wanted && ok; i++) ok = (p->wanted[i] = text_of(ls_json_at(wanted, i))) != NULL;
-    }
+    bool ok = read && !ls_json_parse(&p->lock, text.n ? text.p : "", text.n, path, &err);
+    const ls_json *files = ls_json_get(p->lock, "files");
+    p->repository = text_of(p->lock, "repository");
+    p->revision = text_of(p->lock, "revision");
+    p->commit = text_of(p->lock, "commit");
+    p->licence = text_of(p->lock, "licence");
+    p->fetched = text_of(p->lock, "fetched");
+    p->files = ls_calloc(ls_json_size(files), sizeof *p->files);
+    for (; ok && p->n_files < ls_json_size(files); p->n_files += ok)
+        ok = take_file(&p->files[p->n_files], ls_json_at(files, p->n_files));
     if (!read) snprintf(p->problem, sizeof p->problem, "%.350s", err.msg);
-    else if (!ok) {
+    else if (!ok || !p->n_files) {
         snprintf(p->problem, sizeof p->problem, "%.300s is damaged; delete it and fetch the model again", path);
-        while (p->n_files) free(p->files[--p->n_files].name); // a name may be missing, or be outside the folder
+        while (p->n_files) free(p->files[--p->n_files].name);
     }
-    ls_json_free(doc);
     ls_buf_free(&text);
     free(path);
-    return ok;
+    return !*p->problem;
 }
 
+// The same lock with the times of p->files.
 static ls_code write_lock(const ls_model_place *p, ls_err *err) {
     ls_buf text = {0};
     ls_jsonw w = {.out = &text};
     ls_jw_open(&w, '{');
-    ls_jw_field_int(&w, "format", 1);
-    for (size_t i = 0; i < N_TEXTS; i++)
-        if (*text_at(p, i)) ls_jw_field_str(&w, texts[i].key, *text_at(p, i));
-    ls_jw_field_open(&w, "wanted", '[');
-    for (size_t i = 0; p->wanted && p->wanted[i]; i++) ls_jw_str(&w, p->wanted[i]);
-    ls_jw_close(&w, ']');
-    ls_jw_field_open(&w, "files", '[');
-    for (size_t i = 0; i < p->n_files; i++) {
-        ls_jw_open(&w, '{');
-        ls_jw_field_str(&w, "name", p->files[i].name);
-        ls_jw_field_int(&w, "size", p->files[i].size);
-        ls_jw_field_str(&w, "sha256", p->files[i].sha256);
-        ls_jw_field_int(&w, "mtime_ns", p->files[i].mtime_ns);
-        ls_jw_close(&w, '}');
+    for (ls_json_member m = {0}; ls_json_next(p->lock, &m);) {
+        ls_jw_any_key(&w, m.key, strlen(m.key));
+        if (strcmp(m.key, "files")) {
+            ls_jw_value(&w, m.value);
+            continue;
+        }
+        ls_jw_open(&w, '[');
+        for (size_t i = 0; i < p->n_files; i++) {
+            ls_jw_open(&w, '{');
+            ls_jw_field_str(&w, "name", p->files[i].name);
+            ls_jw_field_int(&w, "size", p->files[i].size);
+            ls_jw_field_str(&w, "sha256", p->files[i].sha256);
+            ls_jw_field_int(&w, "mtime_ns", p->files[i].mtime_ns);
+            ls_jw_close(&w, '}');
+        }
+        ls_jw_close(&w, ']');
     }
-    ls_jw_close(&w, ']');
     ls_jw_close(&w, '}');
     ls_buf_char(&text, '\n');
     char *path = ls_format("%s/%s", p->folder, lock_name);
@@ -235,7 +214,7 @@ static void find_folder(ls_model_place *p, const ls_registry_entry *e) {
     else p->folder = models ? ls_format("%s/%s", models, e->name) : ls_strdup("");
     free(models);
     if (exists(p->folder, lock_name)) {
-        p->here = p->locked = true;
+        p->here = true;
         if (read_lock(p)) compare(p, e);
         p->misfit = *p->problem;
         check_files(p, e);
@@ -296,7 +275,7 @@ ls_code ls_model_verify(ls_model_place *p, size_t *wrong, const ls_model_verify_
         free(line);
         free(path);
     }
-    return p->locked && moved && !*wrong ? write_lock(p, err) : LS_OK;
+    return p->lock && moved && !*wrong ? write_lock(p, err) : LS_OK;
 }
 
 char *ls_registry_path(const char *name) {

@@ -2,21 +2,21 @@
 // models/fetch writes a lock file, logitspec.lock (JSON), beside a model's files: the origin, and each file's size,
 // SHA-256 and modification time at verification.
 #pragma once
+#include "base/json.h"
 #include "model/registry.h"
 
 typedef struct {
-    char *path;   // the GGUF file or the folder, whether it exists or not
-    char *folder; // of the files
-    bool here;    // path exists
-    bool locked;
+    char *path;           // the GGUF file or the folder, whether it exists or not
+    char *folder;         // of the files
+    bool here;            // path exists
     bool misfit;          // the problem is not in the files' bytes, so verifying cannot clear it
     bool installed;       // the model that is installed with the program, in its folder
     char problem[512];    // "", or why the model cannot be used
     ls_model_file *files; // from the lock; without a lock the files that the registry pins
     size_t n_files;
-    int64_t size;                                                                  // of these files; -1: not known
-    char *from, *repository, *revision, *commit, *licence, *fetched, *requirement; // from the lock; NULL: not in it
-    char **wanted; // the files that the entry requests; ends with NULL
+    int64_t size;                                                   // of these files; -1: not known
+    ls_json *lock;                                                  // NULL: there is none that can be read
+    const char *repository, *revision, *commit, *licence, *fetched; // from the lock; NULL: not in it
 } ls_model_place;
 
 void ls_model_place_find(ls_model_place *out, const ls_registry_entry *e);

@@ -223,19 +223,14 @@ static char *follow_links(const char *path) {
     return at;
 }
 
-static char *folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? ls_strndup(path, (size_t)(slash + 1 - path)) : ls_strdup("./");
-}
-
 static char *draw_name(const char *folder) {
-    return ls_format("%s.logitspec-%016llx.part", folder, (unsigned long long)ls_seed_draw());
+    return ls_format("%s/.logitspec-%016llx.part", folder, (unsigned long long)ls_seed_draw());
 }
 
 // A file without a name (O_TMPFILE) vanishes with the process, however the process ends. If the system has no such
 // files, the part gets a random name, which must not exist yet.
 static int create_part(ls_atomic_file *r, mode_t mode) {
-    char *folder = folder_of(r->target);
+    char *folder = ls_folder_of(r->target);
     int fd = access("/proc/self/fd", X_OK) ? -1 : open(folder, O_TMPFILE | O_WRONLY | O_CLOEXEC, mode);
     if (fd < 0) {
         r->part = draw_name(folder);
@@ -311,7 +306,7 @@ ls_code ls_atomic_open(ls_atomic_file *r, const char *path, mode_t mode, ls_err 
 // Renames the part to the target. fsync comes first, so that after a crash the name has complete contents. Returns an
 // errno, or 0.
 static int put_in_place(ls_atomic_file *r) {
-    char *folder = folder_of(r->target), self[32];
+    char *folder = ls_folder_of(r->target), self[32];
     int error = fsync(r->fd) && errno != EINVAL && errno != ENOTSUP ? errno : 0;
     snprintf(self, sizeof self, "/proc/self/fd/%d", r->fd);
     while (!error && !r->part) {
@@ -373,6 +368,11 @@ const char *ls_exe_dir(void) {
     return exe_dir;
 }
 
+char *ls_folder_of(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? ls_strndup(path, slash > path ? (size_t)(slash - path) : 1) : ls_strdup(".");
+}
+
 char *ls_real_path(const char *path) {
     char *real = realpath(path, NULL);
     if (!real && errno == ENOMEM) ls_out_of_memory(0);
@@ -386,9 +386,7 @@ char *ls_data_path(const char *rel) {
         free(p);
         if (real) return real;
     }
-    char *parent = ls_strdup(ls_exe_dir()), *slash = strrchr(parent, '/');
-    if (slash) *slash = 0;
-    char *p = ls_format("%s/%s", parent, rel);
+    char *parent = ls_folder_of(ls_exe_dir()), *p = ls_format("%s/%s", parent, rel);
     free(parent);
     return p;
 }

@@ -82,6 +82,7 @@ const char *ls_exe_dir(void); // folder of the running executable, no trailing s
 // Path of a user file: $VARIABLE/logitspec/name, or ~/fallback/logitspec/name if $VARIABLE is not an absolute path
 // (such as XDG_STATE_HOME, .local/state). Owned by the caller; NULL: HOME is not an absolute path either.
 char *ls_user_path(const char *variable, const char *fallback, const char *name);
+char *ls_folder_of(const char *path);   // "." without a slash; owned by the caller
 char *ls_real_path(const char *path);   // absolute and without links, owned by the caller; NULL with errno
 bool ls_is_missing(int error);          // errno of a missing file, or of a path through a file (HOME=/dev/null)
 void ls_make_folders(const char *path); // creates the parent folders of a file, for the user only

@@ -162,8 +162,7 @@ static void list_formats(ls_buf *out) {
 // Finds a name of the registry, hf:OWNER/REPO, or a folder with a lock file, and where it is on this machine: free *p
 // after LS_OK.
 static ls_code find(const ls_registry_entry **out, ls_model_place *p, ls_registry *r, const char *name, ls_err *err) {
-    *out = ls_registry_get(r, name);
-    if (!*out) *out = ls_registry_at(r, name);
+    *out = ls_registry_find(r, name);
     if (*out) return ls_model_place_find(p, *out), LS_OK;
     if (!strncmp(name, "hf:", 3))
         return ls_fail(err, LS_E_USAGE, "'%.200s': hf:OWNER/REPO[@REVISION] is expected", name);

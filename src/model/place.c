@@ -33,11 +33,6 @@ static bool exists(const char *folder, const char *name) {
     return yes;
 }
 
-static char *folder_of(const char *path) {
-    const char *slash = strrchr(path, '/');
-    return slash ? ls_strndup(path, slash > path ? (size_t)(slash - path) : 1) : ls_strdup(".");
-}
-
 // NULL: it is missing, or has invisible characters.
 static const char *text_of(const ls_json *object, const char *key) {
     size_t n;
@@ -190,7 +185,7 @@ static char *path_in(const ls_model_place *p) {
 // The folder of the default model is that of the registry, at least in a checkout.
 static bool find_installed(ls_model_place *p, const ls_registry_entry *e) {
     char *user = ls_models_folder(), *registry = ls_data_path("models/registry.json");
-    char *folder = folder_of(registry), *mine = user ? ls_format("%s/%s", user, e->name) : NULL;
+    char *folder = ls_folder_of(registry), *mine = user ? ls_format("%s/%s", user, e->name) : NULL;
     const bool here = exists(folder, e->files[0].name);
     // a model that is not fetched yet goes there if the folder is writable
     p->installed = here || !mine || (!exists(mine, lock_name) && !access(folder, W_OK));
@@ -235,7 +230,7 @@ void ls_model_place_find(ls_model_place *p, const ls_registry_entry *e) {
     if (e->from == LS_FROM_PATH) {
         p->path = ls_strdup(e->path);
         p->here = !stat(e->path, &st);
-        p->folder = p->here && S_ISDIR(st.st_mode) ? ls_strdup(e->path) : folder_of(e->path);
+        p->folder = p->here && S_ISDIR(st.st_mode) ? ls_strdup(e->path) : ls_folder_of(e->path);
         take_pins(p, e);
         if (p->here) check_files(p, e);
     } else if (!(e->from == LS_FROM_PYPI && e->installed && find_installed(p, e))) find_folder(p, e);
@@ -344,16 +339,10 @@ static ls_code check_texts(const ls_model_place *p, const char *name, ls_err *er
     return code;
 }
 
-// The registry entry that pins the files of a model name; NULL: a path without pins.
-static const ls_registry_entry *find_entry(ls_registry *r, const char *name) {
-    const ls_registry_entry *e = ls_registry_get(r, name);
-    return e ? e : ls_registry_at(r, name);
-}
-
 ls_code ls_registry_ready(const char *name, ls_err *err) {
     ls_registry r;
     ls_code code = ls_registry_read(&r, err);
-    const ls_registry_entry *e = code ? NULL : find_entry(&r, name);
+    const ls_registry_entry *e = code ? NULL : ls_registry_find(&r, name);
     if (!code && (e || access(name, F_OK))) {
         ls_model_place p = {0};
         if (e) ls_model_place_find(&p, e);
@@ -369,7 +358,7 @@ ls_code ls_registry_ready(const char *name, ls_err *err) {
 ls_code ls_registry_pinned(const char *name, const ls_checkpoint *c, ls_err *err) {
     ls_registry r;
     ls_code code = ls_registry_read(&r, err);
-    const ls_registry_entry *e = code ? NULL : find_entry(&r, name);
+    const ls_registry_entry *e = code ? NULL : ls_registry_find(&r, name);
     ls_model_place p = {0};
     if (e) ls_model_place_find(&p, e);
     for (int i = 0; i < c->n_files && !code; i++) {

@@ -385,17 +385,17 @@ const ls_registry_entry *ls_registry_get(ls_registry *r, const char *name) {
     return e ? *e : NULL;
 }
 
-const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path) {
+const ls_registry_entry *ls_registry_find(ls_registry *r, const char *name) {
+    const ls_registry_entry *known = ls_registry_get(r, name);
     struct stat st;
-    if (stat(path, &st)) return NULL;
-    const char *slash = S_ISDIR(st.st_mode) ? path + strlen(path) : strrchr(path, '/');
-    char *folder = slash ? ls_strndup(path, (size_t)(slash - path)) : ls_strdup(".");
-    char *lock = ls_format("%s/logitspec.lock", folder);
+    if (known || stat(name, &st)) return known;
+    char *folder = S_ISDIR(st.st_mode) ? ls_strdup(name) : ls_folder_of(name),
+         *lock = ls_format("%s/logitspec.lock", folder);
     ls_registry_entry *e = NULL;
     if (!access(lock, F_OK)) {
         e = ls_calloc(1, sizeof *e);
         *e = (ls_registry_entry){
-            .name = ls_strdup(path), .from = LS_FROM_FOLDER, .path = ls_strdup(folder), .where = ls_strdup(path)};
+            .name = ls_strdup(name), .from = LS_FROM_FOLDER, .path = ls_strdup(folder), .where = ls_strdup(name)};
         add_entry(r, e);
     }
     free(folder);

@@ -52,9 +52,8 @@ ls_code ls_registry_read(ls_registry *r, ls_err *err);
 void ls_registry_free(ls_registry *r);
 // The entry of a name or of hf:OWNER/REPO[@REVISION], through an alias; NULL: no such name. Borrowed.
 const ls_registry_entry *ls_registry_get(ls_registry *r, const char *name);
-
-// The entry of a path whose folder has a lock; NULL: no lock.
-const ls_registry_entry *ls_registry_at(ls_registry *r, const char *path);
+// The same, also of a path whose folder has a lock.
+const ls_registry_entry *ls_registry_find(ls_registry *r, const char *name);
 
 // ${LOGITSPEC_MODELS:-$XDG_DATA_HOME/logitspec/models}; owned by the caller. NULL: none of the variables is set.
 char *ls_models_folder(void);

@@ -261,7 +261,7 @@ static bool has_nvidia_device(void) {
     static const char *const places[] = {"/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg", "/dev/nvhost-gpu"};
     for (size_t i = 0; i < sizeof places / sizeof *places; i++)
         if (!access(places[i], F_OK)) return true;
-    return ls_library_for_gpus_is_set();
+    return getenv("LOGITSPEC_LSTORCH_CUDA") != NULL;
 }
 
 void ls_gpus_look(ls_gpus *out) {
@@ -272,15 +272,7 @@ void ls_gpus_look(ls_gpus *out) {
         snprintf(out->problem, sizeof out->problem, "this machine has no NVIDIA GPU (no /dev/nvidiactl)");
     else if (ls_decoder_load(&lib, LS_DECODER_GPU, &err)) snprintf(out->problem, sizeof out->problem, "%s", err.msg);
     else {
-        lst_device_info info = {0};
-        while (out->n < LS_MAX_GPUS && !lib->device(out->n, &info)) {
-            ls_gpu *g = &out->gpu[out->n++];
-            snprintf(g->name, sizeof g->name, "%s", info.name);
-            g->of = (lsg_gpu){info.multiprocessors, info.shared_kib};
-            g->compiled = info.compiled;
-            g->free_bytes = info.free_bytes;
-            g->total_bytes = info.total_bytes;
-        }
+        while (out->n < LS_MAX_GPUS && !lib->device(out->n, &out->gpu[out->n])) out->n++;
         if (!out->n) snprintf(out->problem, sizeof out->problem, "%s", lib->last_error());
     }
 }
@@ -290,11 +282,11 @@ static int gpu_number(const char *device) { // device: "cuda" or "cuda:N"
 }
 
 // own: this rank's part of the model; NULL: the whole model.
-static bool gpu_fits(const ls_gpu *g, const ls_shard *own, const ls_checkpoint *c, const ls_engine_options *opt,
-                     ls_err *err) {
+static bool gpu_fits(const lst_device_info *g, const ls_shard *own, const ls_checkpoint *c,
+                     const ls_engine_options *opt, ls_err *err) {
     const int32_t context = opt->context ? opt->context : LS_MIN_CONTEXT;
     ls_gpu_model m;
-    ls_gpu_model_of(&m, c, opt->weights, g->of, own);
+    ls_gpu_model_of(&m, c, opt->weights, (lsg_gpu){g->multiprocessors, g->shared_kib}, own);
     const uint64_t weights = m.weight_bytes, work = lsg_kv_cache_bytes(&m.shape, context),
                    kv = gpu_kv_bytes(&c->hparams, own) * (uint64_t)context;
     ls_gpu_model_free(&m);
@@ -417,9 +409,7 @@ ls_code ls_device_context(int32_t *out, const lst_decoder *lib, const ls_checkpo
 }
 
 ls_code ls_limits_measure(lst_limits_t *out, int32_t threads, uint64_t bytes, ls_err *err) {
-    const lst_decoder *lib;
     *out = (lst_limits_t){0};
-    ls_decoder_load(&lib, LS_DECODER_CPU, NULL); // which cannot fail
-    const int failure = lib->limits(threads, bytes, out);
-    return failure ? ls_call_failed(lib->last_error(), failure, err) : LS_OK;
+    const int failure = lst_limits(threads, bytes, out);
+    return failure ? ls_call_failed(lst_last_error(), failure, err) : LS_OK;
 }

@@ -26,14 +26,8 @@ int32_t ls_cpu_context(const ls_checkpoint *c, const ls_engine_options *opt, uin
 void ls_cpu_says(const ls_checkpoint *c, const ls_engine_options *opt, uint64_t room, char *out, size_t size);
 enum { LS_MAX_GPUS = 16 };
 typedef struct {
-    char name[128];
-    uint64_t free_bytes, total_bytes;
-    lsg_gpu of;
-    bool compiled; // as in lst_device_info
-} ls_gpu;
-typedef struct {
     int n; // usable GPUs
-    ls_gpu gpu[LS_MAX_GPUS];
+    lst_device_info gpu[LS_MAX_GPUS];
     char problem[600]; // if n is 0: the reason
 } ls_gpus;
 // Finds the GPUs; loads the CUDA library only if the machine may have one.

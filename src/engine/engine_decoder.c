@@ -142,8 +142,8 @@ static ls_code open_weights(ls_decoder_engine *e, const ls_checkpoint *c, const 
                                 .ud = &l,
                                 .expert_memory = apart ? opt->expert_memory : 0,
                                 .expert_folder = folder,
-                                .ranks = e->ranks ? ls_ranks_group(e->ranks) : NULL,
-                                .beside = e->ranks ? ls_ranks_beside(e->ranks) : 1};
+                                .ranks = e->ranks ? e->ranks->group : NULL,
+                                .beside = e->ranks ? e->ranks->own.beside : 1};
     const int failure = e->lib->model_open(&e->model, &hp, t, c->n_tensors, &o);
     ls_checkpoint_forget(c);
     free(t);
@@ -202,7 +202,7 @@ static ls_code use_threads(ls_engine *base, int32_t threads, ls_err *err) {
 static void close_engine(ls_engine *base) {
     ls_decoder_engine *e = (ls_decoder_engine *)base;
     if (e->model) e->lib->model_close(e->model);
-    if (e->leads) ls_ranks_release(e->ranks);
+    if (e->ranks && e->ranks->in_use) ls_ranks_release(e->ranks);
     free(e);
 }
 
@@ -232,7 +232,8 @@ static ls_code open_on(ls_decoder_engine *e, const char *device, const ls_checkp
         const ls_hparams *h = &c->hparams;
         const int32_t heads = ls_ranks_kv_heads(e->ranks, h);
         const double share = (double)heads / h->n_kv_heads;
-        const ls_shard own = ls_ranks_part(e->ranks, h);
+        const ls_rank_env *r = &e->ranks->own;
+        const ls_shard own = ls_rank_holds(h, r->rank, r->n, r->gpu >= 0);
         ls_rank_part part = {0};
         if (!code) part.context = ls_context_for(h, kv_bytes, (uint64_t)((double)ls_memory_free() / share));
         if (!code && strcmp(device, "cpu"))
@@ -300,8 +301,7 @@ ls_code ls_engine_open(ls_engine **out, const ls_checkpoint *c, const ls_engine_
     }
     if (!code) code = open_on(e, choice.device, c, opt, err);
     if (!code && e->ranks) {
-        ls_ranks_take(e->ranks);
-        e->leads = true;
+        e->ranks->in_use = true;
         e->lib->lead(e->model);
     }
     if (code) close_engine(&e->base);
@@ -323,15 +323,13 @@ ls_code ls_engine_open_part(ls_engine **out, const ls_checkpoint *c, const ls_en
 
 ls_code ls_compute_look(ls_compute_facts *out, ls_err *err) {
     *out = (ls_compute_facts){0};
-    const lst_decoder *lib;
     const lst_torch *torch;
     ls_err no_torch = {0};
     lst_device_info info = {0};
     if (ls_torch_load(&torch, "a trained head, a launcher's rank or the reference engine", &no_torch))
         snprintf(out->no_torch, sizeof out->no_torch, "%s", no_torch.msg);
     else snprintf(out->torch, sizeof out->torch, "%s", torch->torch_version());
-    ls_decoder_load(&lib, LS_DECODER_CPU, NULL); // which cannot fail
-    if (lib->device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lib->last_error());
+    if (lst_device(0, &info)) return ls_fail(err, LS_E_USAGE, "%s", lst_last_error());
     snprintf(out->level, sizeof out->level, "%s", info.name);
     return LS_OK;
 }

@@ -119,10 +119,7 @@ ls_code ls_rank_env_read(ls_rank_env *out, ls_err *err) {
                        launchers[by].rank, out->rank, launchers[by].n, out->n, launchers[by].n, LST_MAX_RANKS);
     const ls_code code = device_of(out, by, err);
     if (code) return code;
-    if (number_of(MEMORY, &out->memory)) { // its parent is rank 0 of this program
-        out->is_child = true;
-        return LS_OK;
-    }
+    if (number_of(MEMORY, &out->memory)) return LS_OK; // its parent is rank 0 of this program
     const char *token = getenv(TOKEN), *address = getenv(ADDRESS);
     if (!token || strlen(token) < 16 || strlen(token) > 64)
         return ls_fail(err, LS_E_USAGE,

@@ -11,12 +11,12 @@ typedef struct {
     int32_t rank, n;   // n 1: a single process
     int32_t beside;    // ranks on this machine, including this rank
     int32_t gpu;       // GPU of this rank; -1: it computes on the CPU
-    int memory;        // shared memory of ranks that this program started; -1: a launcher's ranks, see the next fields
+    int memory;        // shared memory of ranks that this program started, which end when their standard input closes;
+                       // -1: a launcher's ranks, see the next fields
     char store[300];   // see lst_gloo_options, also for the next two fields
     char address[64];  //
     bool serves;       //
     char token[80];    // the run's secret, and the number of its restarts
-    bool is_child;     // it exits when its standard input closes
     int32_t timeout_s; // for one exchange, and for the ranks to connect
 } ls_rank_env;
 

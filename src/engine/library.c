@@ -66,7 +66,3 @@ ls_code ls_call_failed(const char *message, int code, ls_err *err) {
     static const ls_code map[] = {LS_OK, LS_E_RANGE, LS_E_BACKEND, LS_E_BACKEND, LS_E_CANCELLED, LS_E_BACKEND, LS_E_IO};
     return ls_fail(err, code <= 0 && code >= LST_E_READ ? map[-code] : LS_E_BACKEND, "%s", message);
 }
-
-bool ls_library_for_gpus_is_set(void) {
-    return getenv(libraries[CUDA].variable) != NULL;
-}

@@ -16,8 +16,6 @@ ls_code ls_decoder_load(const lst_decoder **out, ls_decoder_kind kind, ls_err *e
 ls_code ls_torch_load(const lst_torch **out, const char *what, ls_err *err);
 // Converts the status of a call to an ls_code, with the message of its decoder or library.
 ls_code ls_call_failed(const char *message, int code, ls_err *err);
-// Whether the environment sets the path of the GPU library.
-bool ls_library_for_gpus_is_set(void);
 
 // An engine of ls_engine_open, or of the next function.
 typedef struct {
@@ -25,7 +23,6 @@ typedef struct {
     const lst_decoder *lib;
     lst_model *model;
     struct ls_ranks *ranks; // engine/ranks.h; NULL: the model is not shared
-    bool leads;             // this is rank 0's engine, and it is open
     bool (*stop)(void *ud);
     void *stop_ud;
 } ls_decoder_engine;

@@ -12,18 +12,6 @@
 #include <string.h>
 #include <unistd.h>
 
-struct ls_ranks {
-    ls_rank_env own;
-    ls_devices devices;     // the requested devices
-    const lst_decoder *lib; // of the group
-    lst_ranks *group;
-    ls_children *children;  // NULL: a launcher started the other ranks
-    bool in_use;            // by an open model
-    bool (*stop)(void *ud); // of the caller of the last ls_ranks_get; NULL: none, and always on other ranks
-    void *ud;
-    char host[LST_MAX_RANKS][64];
-};
-
 // What rank 0 offers, with its own data to compare. model "": no model, only exchanges are measured.
 typedef struct {
     char program[64], level[96]; // version; level of the CPU's kernels, or kind of GPU
@@ -34,15 +22,6 @@ typedef struct {
 
 // A process is one rank until it ends, because it has one environment. Used by one thread at a time.
 static ls_ranks *of_process;
-
-// Parses a number of ranks on devices of one kind.
-static ls_code read_number(ls_devices *out, const char *devices, bool gpus, ls_err *err) {
-    const int n = atoi(devices);
-    if (n < 1) return ls_fail(err, LS_E_USAGE, "--devices must be at least 1");
-    for (int i = 0; i < n && i < LST_MAX_RANKS; i++) out->gpu[i] = gpus ? i : -1;
-    out->n = n;
-    return LS_OK;
-}
 
 // Parses one element of a list: number of the GPU; -1: the CPU; -2: not valid.
 static int32_t device_of(const char *name, size_t length) {
@@ -58,8 +37,9 @@ ls_code ls_devices_read(ls_devices *out, const char *devices, const char *device
     out->gpu[0] = -1;
     if (!devices || !*devices) return LS_OK;
     if (devices[strspn(devices, "0123456789")] == 0 && strlen(devices) < 5) {
-        const ls_code code = read_number(out, devices, on_gpus, err);
-        if (code) return code;
+        out->n = atoi(devices);
+        if (out->n < 1) return ls_fail(err, LS_E_USAGE, "--devices must be at least 1");
+        for (int i = 0; i < out->n && i < LST_MAX_RANKS; i++) out->gpu[i] = on_gpus ? i : -1;
     } else {
         const char *p = devices;
         for (out->n = 1;; out->n++, p++) {
@@ -219,39 +199,15 @@ ls_code ls_ranks_get(ls_ranks **out, const lst_decoder *lib, const ls_engine_opt
     return LS_OK;
 }
 
-void ls_ranks_take(ls_ranks *r) {
-    r->in_use = true;
-}
-
 void ls_ranks_release(ls_ranks *r) {
     r->in_use = false;
     if (r->children && r->lib->ranks_lost(r->group) >= 0) drop(); // a lost rank may still be running, but not answering
-}
-
-lst_ranks *ls_ranks_group(const ls_ranks *r) {
-    return r->group;
-}
-
-int32_t ls_ranks_beside(const ls_ranks *r) {
-    return r->own.beside;
 }
 
 ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu) {
     const ls_sizes sizes = ls_hparams_sizes(h);
     const ls_shard part = ls_shard_of(&sizes, rank, n);
     return gpu ? lsg_held(part, h->n_heads, h->n_kv_heads, h->qk_norm == LS_QK_NORM_WHOLE) : part;
-}
-
-ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h) {
-    return ls_rank_holds(h, r->own.rank, r->own.n, r->own.gpu >= 0);
-}
-
-static ls_code join_as(ls_ranks **out, const lst_decoder *lib, const ls_rank_env *place, ls_err *err) {
-    ls_ranks *r = ls_calloc(1, sizeof *r);
-    *out = of_process = r;
-    r->own = *place;
-    r->lib = lib;
-    return join(r, err);
 }
 
 // ---- one model
@@ -503,11 +459,16 @@ ls_code ls_follow(ls_err *err) {
     // If a launcher signals all ranks, rank 0 stops first and the other ranks end with it.
     signal(SIGINT, end_with_rank_0);
     signal(SIGHUP, end_with_rank_0);
-    if (place.is_child && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
+    if (place.memory >= 0 && !pthread_create(&watcher, NULL, end_with_parent, NULL)) pthread_detach(watcher);
     code = ls_decoder_load(&lib, place.gpu >= 0 ? LS_DECODER_GPU : LS_DECODER_CPU, err);
     signal(SIGALRM, give_up);
     alarm((unsigned)place.timeout_s * 4 + 1); // longer than the sum of the four timeouts that can elapse in sequence
-    if (!code) code = join_as(&r, lib, &place, err);
+    if (!code) {
+        r = of_process = ls_calloc(1, sizeof *r);
+        r->own = place;
+        r->lib = lib;
+        code = join(r, err);
+    }
     alarm(0);
     signal(SIGTERM, end_soon); // end_soon sets another alarm
     while (!code) {
@@ -517,7 +478,7 @@ ls_code ls_follow(ls_err *err) {
         bool out_of_step = false;
         code = *offer.model ? follow_one(r, &offer, &out_of_step, err) : measure(r, &speed, err);
         // otherwise rank 0 knows of the failure, and may offer another model
-        const int32_t lost = lib->ranks_lost(ls_ranks_group(r));
+        const int32_t lost = lib->ranks_lost(r->group);
         if (!out_of_step && lost < 0) code = LS_OK;
         if (lost == 0 && asked_to_end) return LS_OK; // rank 0 got the signal first, and ended during an exchange
     }

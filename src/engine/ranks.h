@@ -21,15 +21,21 @@ ls_code ls_ranks_wanted(ls_devices *out, const ls_engine_options *opt, ls_err *e
 // This rank's part of a model, and the part in its memory: a GPU may compute more heads (gpu/plan.h).
 ls_shard ls_rank_holds(const ls_hparams *h, int rank, int n, bool gpu);
 
-typedef struct ls_ranks ls_ranks;
+typedef struct ls_ranks {
+    ls_rank_env own;
+    ls_devices devices;     // the requested devices
+    const lst_decoder *lib; // of the group
+    lst_ranks *group;
+    ls_children *children;  // NULL: a launcher started the other ranks
+    bool in_use;            // by an open model; one model at a time
+    bool (*stop)(void *ud); // of the caller of the last ls_ranks_get; NULL: none, and always on other ranks
+    void *ud;
+    char host[LST_MAX_RANKS][64];
+} ls_ranks;
 // On rank 0: starts the ranks of opt->devices, or connects to a launcher's. *out NULL: this process has the whole
 // model. A later call returns the same ranks, or new ones if a rank was lost.
 ls_code ls_ranks_get(ls_ranks **out, const lst_decoder *lib, const ls_engine_options *opt, ls_err *err);
-void ls_ranks_take(ls_ranks *r);    // reserves the ranks for a model; one model at a time
-void ls_ranks_release(ls_ranks *r); // call when that model is closed; r is invalid afterwards
-lst_ranks *ls_ranks_group(const ls_ranks *r);
-int32_t ls_ranks_beside(const ls_ranks *r);                     // number of ranks on this machine
-ls_shard ls_ranks_part(const ls_ranks *r, const ls_hparams *h); // the part in this rank's memory
+void ls_ranks_release(ls_ranks *r); // call when the model that uses them is closed; r is invalid afterwards
 // Rank 0 asks the other ranks to open this model; all need the same program, file, settings and kind of CPU.
 ls_code ls_ranks_offer(ls_ranks *r, const ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
 // The number of key/value heads in the memory of this machine's ranks; more than the model has if ranks have some in

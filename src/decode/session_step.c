@@ -4,7 +4,6 @@
 #include "decode/choose.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
-#include "engine/experts.h"
 #include "engine/measured.h"
 
 #include <math.h>

@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "engine/experts.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -192,11 +191,6 @@ static ls_code check_ids(const int32_t *ids, int32_t n, ls_err *err) {
     return LS_OK;
 }
 
-static void set_last(script *s, const float *logits) {
-    memcpy(s->last, logits, sizeof s->last);
-    s->last_known = true;
-}
-
 static ls_code prefill(ls_kv_cache *t, const int32_t *ids, int32_t n, const lst_sampling *sampling, lst_row *last,
                        ls_progress progress, void *ud, ls_err *err) {
     script *s = (script *)t;
@@ -258,19 +252,22 @@ static ls_code grow_tree(ls_kv_cache *t, const int32_t *ids, const int32_t *pare
     return rows_of_tree(s, s->n_rows, ids, parents, n, sampling, rows, err);
 }
 
+static const float *row_at(const script *s, int32_t row) { // NULL: there is no such row
+    if (row == -1) return s->last_known ? s->last : NULL;
+    return row >= 0 && row < s->n_rows ? s->logits + (size_t)row * N_VOCAB : NULL;
+}
+
 static ls_code row_top(ls_kv_cache *t, int32_t row, int32_t k, int32_t *ids, float *logits, ls_err *err) {
-    script *s = (script *)t;
-    if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known) || k < 1 || k > N_VOCAB)
-        return ls_fail(err, LS_E_RANGE, "no such row, or more ranks than tokens");
-    const float *x = row < 0 ? s->last : s->logits + (size_t)row * N_VOCAB;
+    const float *x = row_at((const script *)t, row);
+    if (!x || k < 1 || k > N_VOCAB) return ls_fail(err, LS_E_RANGE, "no such row, or more ranks than tokens");
     best_of(x, k, ids, logits);
     return LS_OK;
 }
 
 static ls_code row_logits(ls_kv_cache *t, int32_t row, float *logits, ls_err *err) {
-    const script *s = (const script *)t;
-    if (row < -1 || row >= s->n_rows || (row == -1 && !s->last_known)) return ls_fail(err, LS_E_RANGE, "no such row");
-    memcpy(logits, row < 0 ? s->last : s->logits + (size_t)row * N_VOCAB, N_VOCAB * sizeof *logits);
+    const float *x = row_at((const script *)t, row);
+    if (!x) return ls_fail(err, LS_E_RANGE, "no such row");
+    memcpy(logits, x, N_VOCAB * sizeof *logits);
     return LS_OK;
 }
 
@@ -280,7 +277,8 @@ static ls_code keep_path(ls_kv_cache *t, const int32_t *rows, int32_t n, ls_err 
         if (rows[i] < 0 || rows[i] >= s->n_rows || s->parent[rows[i]] != (i ? rows[i - 1] : -1))
             return ls_fail(err, LS_E_RANGE, "kept rows are not a path from the root");
     for (int32_t i = 0; i < n; i++) s->text[s->n++] = s->tree[rows[i]];
-    set_last(s, s->logits + (size_t)rows[n - 1] * N_VOCAB);
+    memcpy(s->last, s->logits + (size_t)rows[n - 1] * N_VOCAB, sizeof s->last);
+    s->last_known = true;
     s->n_rows = 0;
     return LS_OK;
 }

@@ -1,4 +1,4 @@
-#include "engine/experts.h"
+#include "engine/engine.h"
 #include "base/mem.h"
 
 #include <stdlib.h>

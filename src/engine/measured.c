@@ -3,7 +3,6 @@
 #include "base/log.h"
 #include "base/mem.h"
 #include "base/system.h"
-#include "engine/experts.h"
 
 #include <dirent.h>
 #include <inttypes.h>
@@ -541,16 +540,12 @@ bool ls_plain_due(const ls_plain_cost *a, int32_t context) {
     return !a->n_timed || abs(context - a->at) >= PROBE_EVERY;
 }
 
-static void insert(double *sorted, int n, double v) {
-    for (; n > 0 && v < sorted[n - 1]; n--) sorted[n] = sorted[n - 1];
-    sorted[n] = v;
-}
-
 void ls_plain_bound(ls_plain_cost *a, double step_us) {
     double sorted[LS_PLAIN_RECENT];
     a->recent[a->n_steps++ % LS_PLAIN_RECENT] = step_us;
     if (a->n_steps < LS_PLAIN_RECENT) return;
-    for (int i = 0; i < LS_PLAIN_RECENT; i++) insert(sorted, i, a->recent[i]);
+    memcpy(sorted, a->recent, sizeof sorted);
+    ls_sort(sorted, LS_PLAIN_RECENT);
     if (sorted[LS_PLAIN_RECENT / 2] < a->us) a->us = sorted[LS_PLAIN_RECENT / 2];
 }
 
@@ -558,7 +553,8 @@ double ls_plain_spread(const ls_plain_cost *a) {
     double sorted[LS_PLAIN_RECENT];
     const int n = a->n_timed < LS_PLAIN_RECENT ? (int)a->n_timed : LS_PLAIN_RECENT, cut = n / 6;
     if (!n) return 0;
-    for (int i = 0; i < n; i++) insert(sorted, i, a->timed[i]);
+    memcpy(sorted, a->timed, sizeof sorted);
+    ls_sort(sorted, (size_t)n);
     return (sorted[n - 1 - cut] - sorted[cut]) / 2 / sorted[n / 2];
 }
 
@@ -571,10 +567,9 @@ ls_code ls_plain_measure(ls_plain_cost *a, ls_kv_cache *kv_cache, int32_t token,
         uint64_t start = ls_now_ns();
         ls_code code = kv_cache->forward_tree(kv_cache, &token, &parent, 1, s, &row, err);
         if (code) return code;
-        const double took = (double)(ls_now_ns() - start) / 1e3;
-        insert(t, i, took);
-        a->timed[a->n_timed++ % LS_PLAIN_RECENT] = took;
+        t[i] = a->timed[a->n_timed++ % LS_PLAIN_RECENT] = (double)(ls_now_ns() - start) / 1e3;
     }
+    ls_sort(t, 3);
     double us = t[1] + host_us;
     a->us = a->us > 0 ? 0.5 * a->us + 0.5 * us : us; // average two measurements to reduce noise
     a->at = kv_cache->length(kv_cache);

@@ -2,7 +2,7 @@
 // expected to wake; and the trees that are chosen by it. Output is the same whatever is predicted: test_models.c.
 #include "drafters.h"
 #include "base/rng.h"
-#include "engine/experts.h"
+#include "engine/engine.h"
 #include "spec/sizing.h"
 
 #include <math.h>

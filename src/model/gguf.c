@@ -22,8 +22,8 @@ static const char *const type_names[T_COUNT] = {"u8",   "i8",     "u16",   "i16"
 
 typedef struct {
     ls_str key;
-    uint32_t type, elem;        // elem: element type of an array
-    uint64_t count;             // elements of an array
+    uint32_t type, elem;        // elem: of an array's elements, else type
+    uint64_t count;             // elements of an array, else 1
     const unsigned char *value; // first byte of the value (of the first element)
 } kv;
 
@@ -117,18 +117,17 @@ static ls_code read_kv(ls_gguf *g, reader *r, int i) {
     if (e->type >= T_COUNT)
         return ls_fail(r->err, LS_E_PARSE, "byte %zu: %s has unknown type %u", r->at, what, e->type);
     e->count = 1;
+    e->elem = e->type;
     if (e->type == T_ARR) {
         if ((code = take(r, &e->elem, 4, what)) || (code = take(r, &e->count, 8, what))) return code;
         if (e->elem == T_ARR || e->elem >= T_COUNT)
             return ls_fail(r->err, LS_E_UNSUPPORTED, "byte %zu: %s is an array of type %u", r->at, what, e->elem);
-        e->value = r->base + r->at;
-        return skip_value(r, e->elem, e->count, what);
     }
     e->value = r->base + r->at;
-    return skip_value(r, e->type, 1, what);
+    return skip_value(r, e->elem, e->count, what);
 }
 
-static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
+static ls_code read_tensor(ls_gguf *g, reader *r, int i) { // its offset is that in the data yet
     ls_gguf_tensor *t = &g->tensors[i];
     ls_code code;
     if ((code = take_str(r, &t->name, MAX_TENSOR_NAME, "a tensor name"))) return code;
@@ -151,7 +150,8 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
                            t->name.p, d, t->dim[d]);
         values *= t->dim[d];
     }
-    if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, offset, 8, "a tensor's offset"))) return code;
+    if ((code = take(r, &type, 4, "a tensor's type")) || (code = take(r, &t->offset, 8, "a tensor's offset")))
+        return code;
     t->type = type > INT32_MAX ? -1 : (int)type;
     const ls_ggml_layout *l = ls_ggml_layout_of(t->type);
     const bool ids = t->type == LS_GGML_I64 && !(t->name.n == 3 && !memcmp(t->name.p, "d2t", 3)); // of a draft head
@@ -173,46 +173,36 @@ static ls_code read_tensor(ls_gguf *g, reader *r, int i, uint64_t *offset) {
     return LS_OK;
 }
 
-typedef struct {
-    uint64_t from, to;
-    int tensor;
-} extent;
-
-static int by_start(const void *a, const void *b) {
-    const extent *x = a, *y = b;
-    return x->from < y->from ? -1 : x->from > y->from;
+static int by_offset(const void *a, const void *b) {
+    const ls_gguf_tensor *x = *(ls_gguf_tensor *const *)a, *y = *(ls_gguf_tensor *const *)b;
+    return x->offset < y->offset ? -1 : x->offset > y->offset;
 }
 
 // Turns offsets into file positions; rejects tensors that are outside the file or overlap another one.
-static ls_code place_tensors(ls_gguf *g, reader *r, const uint64_t *offsets, uint64_t alignment) {
+static ls_code place_tensors(ls_gguf *g, reader *r, uint64_t alignment) {
     const uint64_t start = (r->at + alignment - 1) / alignment * alignment;
     const uint64_t room = start <= r->n_file ? r->n_file - start : 0;
-    extent *ext = ls_malloc((size_t)g->n_tensors * sizeof *ext);
+    ls_gguf_tensor **sorted = ls_malloc((size_t)g->n_tensors * sizeof *sorted);
     ls_code code = LS_OK;
     for (int i = 0; i < g->n_tensors && !code; i++) {
-        ls_gguf_tensor *t = &g->tensors[i];
-        if (offsets[i] % alignment)
+        ls_gguf_tensor *t = sorted[i] = &g->tensors[i];
+        if (t->offset % alignment)
             code = ls_fail(r->err, LS_E_PARSE, "tensor '%.*s': offset %" PRIu64 " is not aligned to %" PRIu64,
-                           (int)t->name.n, t->name.p, offsets[i], alignment);
-        else if (offsets[i] > room || t->n_bytes > room - offsets[i])
+                           (int)t->name.n, t->name.p, t->offset, alignment);
+        else if (t->offset > room || t->n_bytes > room - t->offset)
             code = ls_fail(r->err, LS_E_PARSE,
                            "tensor '%.*s' is at bytes %" PRIu64 "+%" PRIu64 " of the data, but the data has %" PRIu64
                            " bytes (truncated file?)",
-                           (int)t->name.n, t->name.p, offsets[i], t->n_bytes, room);
-        else {
-            t->offset = start + offsets[i];
-            ext[i] = (extent){offsets[i], offsets[i] + t->n_bytes, i};
+                           (int)t->name.n, t->name.p, t->offset, t->n_bytes, room);
+        t->offset += start;
+    }
+    if (!code) qsort(sorted, (size_t)g->n_tensors, sizeof *sorted, by_offset);
+    for (int i = 1; i < g->n_tensors && !code; i++)
+        if (sorted[i]->offset < sorted[i - 1]->offset + sorted[i - 1]->n_bytes) {
+            const ls_str a = sorted[i - 1]->name, b = sorted[i]->name;
+            code = ls_fail(r->err, LS_E_PARSE, "tensors '%.*s' and '%.*s' overlap", (int)a.n, a.p, (int)b.n, b.p);
         }
-    }
-    if (!code) {
-        qsort(ext, (size_t)g->n_tensors, sizeof *ext, by_start);
-        for (int i = 1; i < g->n_tensors && !code; i++)
-            if (ext[i].from < ext[i - 1].to) {
-                ls_str a = g->tensors[ext[i - 1].tensor].name, b = g->tensors[ext[i].tensor].name;
-                code = ls_fail(r->err, LS_E_PARSE, "tensors '%.*s' and '%.*s' overlap", (int)a.n, a.p, (int)b.n, b.p);
-            }
-    }
-    free(ext);
+    free(sorted);
     return code;
 }
 
@@ -244,12 +234,9 @@ static ls_code parse(ls_gguf *g, reader *r) {
     if (alignment == 0 || (alignment & (alignment - 1)) || alignment > MAX_ALIGNMENT)
         return ls_fail(r->err, LS_E_PARSE, "general.alignment is %u, not a power of two up to 1 MiB", alignment);
     g->tensors = ls_calloc((size_t)n_tensors, sizeof *g->tensors);
-    uint64_t *offsets = ls_calloc((size_t)n_tensors, sizeof *offsets);
     for (; g->n_tensors < (int)n_tensors; g->n_tensors++)
-        if ((code = read_tensor(g, r, g->n_tensors, &offsets[g->n_tensors]))) break;
-    if (!code) code = place_tensors(g, r, offsets, alignment);
-    free(offsets);
-    return code;
+        if ((code = read_tensor(g, r, g->n_tensors))) return code;
+    return place_tensors(g, r, alignment);
 }
 
 ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t n_file, bool *more, ls_err *err) {
@@ -328,10 +315,9 @@ static ls_code need(const ls_gguf *g, const char *key, int types, int elements, 
     *e = find_kv(g, key);
     if (!*e) return ls_fail(err, LS_E_PARSE, "no metadata key '%s'", key);
     const bool array = (*e)->type == T_ARR;
-    const uint32_t type = array ? (*e)->elem : (*e)->type;
-    if ((array ? elements : types) >> type & 1) return LS_OK;
+    if ((array ? elements : types) >> (*e)->elem & 1) return LS_OK;
     return ls_fail(err, LS_E_PARSE, "metadata '%s' is %s%s, expected %s", key, array ? "an array of " : "",
-                   type_names[type], wanted);
+                   type_names[(*e)->elem], wanted);
 }
 
 // The integer at p of the given type. NOLINTBEGIN(bugprone-signed-char-misuse,cert-str34-c): numbers, no characters

@@ -66,6 +66,11 @@ const ls_json *ls_json_get(const ls_json *object, const char *key) {
     return json_object_get(object, key);
 }
 
+const ls_json *ls_json_given(const ls_json *object, const char *key) {
+    const ls_json *v = json_object_get(object, key);
+    return json_is_null(v) ? NULL : v;
+}
+
 const char *ls_json_str(const ls_json *v, size_t *n) {
     if (!json_is_string(v)) return NULL;
     if (n) *n = json_string_length(v);

@@ -8,8 +8,8 @@
 #include "cli/model_info.h"
 #include "engine/load.h"
 #include "gpu/plan.h"
-#include "model/place.h"
-#include "model/quantized.h"
+#include "model/checkpoint.h"
+#include "model/registry.h"
 #include "text/chat.h"
 
 #include <errno.h>
@@ -402,7 +402,7 @@ static ls_code template_at(const char *path, const char *name, ls_buf *out, ls_j
         fclose(f);
         if (n < sizeof magic || memcmp(magic, "GGUF", n)) return read_file(path, out, err);
     }
-    if (!code) code = ls_checkpoint_open_text(&c, path, err);
+    if (!code) code = ls_checkpoint_open(&c, path, err);
     if (code) return code;
     ls_buf variables = {0};
     code = ls_load_template(c, name, out, &variables, err);

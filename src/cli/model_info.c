@@ -6,7 +6,7 @@
 #include "decode/stats.h"
 #include "engine/device.h"
 #include "engine/ranks.h"
-#include "model/quantized.h"
+#include "model/checkpoint.h"
 
 #include <math.h>
 #include <stdio.h>

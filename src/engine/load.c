@@ -113,7 +113,9 @@ static ls_code load_file(ls_model *m, const ls_model_options *opt, extent what, 
     const ls_engine_options *b = &opt->engine;
     char *path = ls_model_path(opt->name);
     ls_code code = ls_registry_ready(opt->name, err);
-    if (!code) code = (what == VOCABULARY ? ls_checkpoint_open_text : ls_checkpoint_open)(&m->checkpoint, path, err);
+    if (!code) code = ls_checkpoint_open(&m->checkpoint, path, err);
+    if (!code && what != VOCABULARY && !m->checkpoint->n_tensors)
+        code = ls_fail(err, LS_E_PARSE, "%s: the file has no tensors, so only tokenize can use it", path);
     if (!code) code = ls_load_text(m, m->checkpoint, opt, err);
     if (!code) name_of(m, path);
     if (!code && !m->checkpoint->n_tensors) {

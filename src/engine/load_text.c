@@ -71,11 +71,10 @@ static ls_code in_folder(templates *t, const char *folder, ls_err *err) {
     DIR *dir = opendir(folder);
     ls_code code = dir || ls_is_missing(errno) ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", folder, strerror(errno));
     const size_t first = t->n;
-    bool there;
     for (struct dirent *e; dir && !code && (e = readdir(dir));) {
         const size_t n = strlen(e->d_name), end = sizeof tail - 1;
         if (n > end && !strcmp(e->d_name + n - end, tail))
-            code = ls_folder_read(folder, e->d_name, TEMPLATE_BYTES, add(t, e->d_name, n - end), &there, err);
+            code = ls_folder_read(folder, e->d_name, TEMPLATE_BYTES, add(t, e->d_name, n - end), err);
     }
     if (dir) closedir(dir);
     if (t->n > first) qsort(t->p + first, t->n - first, sizeof *t->p, by_name);
@@ -85,9 +84,8 @@ static ls_code in_folder(templates *t, const char *folder, ls_err *err) {
 static ls_code of_folder(templates *t, const char *folder, ls_str config, ls_err *err) {
     ls_buf text = {0};
     ls_json *doc = NULL;
-    bool there;
-    ls_code code = ls_folder_read(folder, "chat_template.jinja", TEMPLATE_BYTES, &text, &there, err);
-    if (!code && there) *add(t, "default", 7) = text;
+    ls_code code = ls_folder_read(folder, "chat_template.jinja", TEMPLATE_BYTES, &text, err);
+    if (text.p) *add(t, "default", 7) = text;
     char *more = ls_format("%s/additional_chat_templates", folder);
     if (!code) code = in_folder(t, more, err);
     free(more);
@@ -97,8 +95,8 @@ static ls_code of_folder(templates *t, const char *folder, ls_str config, ls_err
     ls_json_free(doc);
     doc = NULL;
     if (!code && !t->n) { // some vision models have this file
-        code = ls_folder_read(folder, "chat_template.json", TEMPLATE_BYTES, &text, &there, err);
-        if (!code && there && !(code = ls_json_parse_pythons(&doc, text.p, text.n, "chat_template.json", err)))
+        code = ls_folder_read(folder, "chat_template.json", TEMPLATE_BYTES, &text, err);
+        if (!code && text.p && !(code = ls_json_parse_pythons(&doc, text.p, text.n, "chat_template.json", err)))
             in_config(t, ls_json_get(doc, "chat_template"));
         ls_json_free(doc);
         ls_buf_free(&text);
@@ -202,9 +200,8 @@ static ls_code read_beside(beside *b, const char *folder, ls_err *err) {
                  {"special_tokens_map.json", &b->special_map},
                  {"added_tokens.json", &b->added}};
     ls_code code = LS_OK;
-    bool there;
     for (size_t i = 0; i < 3 && !code; i++)
-        code = ls_folder_read(folder, files[i].name, TOKENIZER_BYTES, files[i].to, &there, err);
+        code = ls_folder_read(folder, files[i].name, TOKENIZER_BYTES, files[i].to, err);
     return code;
 }
 
@@ -229,29 +226,26 @@ static ls_code vocab_of_folder(ls_vocab **out, const ls_checkpoint *c, const bes
                  {"tokenizer.model", ls_tokenizer_model},
                  {"tekken.json", ls_tokenizer_tekken}};
     const ls_tokenizer_files files = files_of(c, b);
-    ls_buf text = {0};
-    bool there = false;
+    ls_buf text = {0}, merges = {0};
     ls_code code = LS_OK;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !there && !code; i++) {
-        code = ls_folder_read(c->folder, kinds[i].name, TOKENIZER_BYTES, &text, &there, err);
-        if (there && !code && (code = kinds[i].read(out, (ls_str){text.p, text.n}, &files, err)))
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !text.p && !code; i++) {
+        code = ls_folder_read(c->folder, kinds[i].name, TOKENIZER_BYTES, &text, err);
+        if (text.p && !code && (code = kinds[i].read(out, (ls_str){text.p, text.n}, &files, err)))
             ls_err_prefix(err, "%s/%s", c->folder, kinds[i].name);
     }
-    if (!code && !there && !(code = ls_folder_read(c->folder, "vocab.json", TOKENIZER_BYTES, &text, &there, err)) &&
-        there) {
-        ls_buf merges = {0};
-        code = ls_folder_read(c->folder, "merges.txt", TOKENIZER_BYTES, &merges, &there, err);
-        if (!code && there &&
+    if (!code && !text.p && !(code = ls_folder_read(c->folder, "vocab.json", TOKENIZER_BYTES, &text, err)) && text.p) {
+        code = ls_folder_read(c->folder, "merges.txt", TOKENIZER_BYTES, &merges, err);
+        if (!code && merges.p &&
             (code = ls_tokenizer_merges(out, (ls_str){text.p, text.n}, (ls_str){merges.p, merges.n}, &files, err)))
             ls_err_prefix(err, "%s", c->folder);
-        ls_buf_free(&merges);
     }
     ls_buf_free(&text);
-    return code || there ? code
-                         : ls_fail(err, LS_E_IO,
-                                   "%s: no tokenizer; it needs tokenizer.json, tokenizer.model, tekken.json, or "
-                                   "vocab.json with merges.txt",
-                                   c->folder);
+    ls_buf_free(&merges);
+    return code || *out ? code
+                        : ls_fail(err, LS_E_IO,
+                                  "%s: no tokenizer; it needs tokenizer.json, tokenizer.model, tekken.json, or "
+                                  "vocab.json with merges.txt",
+                                  c->folder);
 }
 
 static void add_ends_of(ls_vocab *v, const ls_json *config) {
@@ -308,9 +302,8 @@ static ls_code make_chat(ls_model *m, const ls_checkpoint *c, const ls_model_opt
     ls_code code =
         variables ? ls_json_parse(&given, variables, strlen(variables), "the template's variables", err) : LS_OK;
     if (code) return code;
-    const ls_json *tools = ls_json_get(given, "tools");
     if (!(code = read_templates(&all, c, (ls_str){b->config.p, b->config.n}, &why)))
-        code = choose_template(&all, name, tools && !ls_json_is_null(tools), &text, &why);
+        code = choose_template(&all, name, ls_json_given(given, "tools"), &text, &why);
     if (!code && !text) why = (ls_err){.msg = "the model has no chat template; set one with --template FILE"};
     else if (!code) code = ls_chat_new(&m->chat, m->vocab, text->p ? text->p : "", text->n, &why);
     snprintf(m->chat_problem, sizeof m->chat_problem, "%.*s", m->chat ? 0 : (int)sizeof m->chat_problem - 1, why.msg);

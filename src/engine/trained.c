@@ -87,11 +87,9 @@ static ls_code open_head(ls_trained *t, const ls_head *h, const ls_checkpoint *t
         const char *name = which ? "output.weight" : "token_embd.weight",
                    *there = which && target->hparams.tied ? "token_embd.weight" : name;
         if (which ? h->own_output : h->own_embedding) continue;
-        for (int i = 0; i < target->n_tensors; i++)
-            if (!strcmp(target->tensors[i].name, there)) {
-                tensors[n++] = table_row(&target->tensors[i], name);
-                l.borrowed[borrowed++] = i;
-            }
+        const ls_tensor *of_target = ls_checkpoint_find(target, there);
+        tensors[n++] = table_row(of_target, name);
+        l.borrowed[borrowed++] = (int)(of_target - target->tensors);
     }
     lst_open_options o = {.device = t->on_device ? device : "cpu",
                           .threads = t->threads,

@@ -28,22 +28,25 @@ bool ls_checkpoint_skips(ls_checkpoint *c, const char *name) {
     return true;
 }
 
-static void add_tensors(ls_checkpoint *c, const ls_gguf *g) {
-    for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
+static ls_code add_tensors(ls_checkpoint *c, const ls_gguf *g, ls_err *err) {
+    ls_code code = LS_OK;
+    for (int i = 0; i < ls_gguf_n_tensors(g) && !code; i++) {
         const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
         char *name = own_name(c->hparams.arch, t->name);
         if (ls_checkpoint_skips(c, name) || ls_quantized_take_gguf(c, t)) {
             free(name);
             continue;
         }
-        ls_checkpoint_add(c, (ls_tensor){.name = name,
-                                         .type = t->type,
-                                         .n_in = t->dim[0],
-                                         .n_out = t->dim[1] * t->dim[2] * t->dim[3],
-                                         .file = c->n_files - 1,
-                                         .offset = t->offset,
-                                         .n_bytes = t->n_bytes});
+        const ls_tensor as = {.name = name,
+                              .type = t->type,
+                              .n_in = t->dim[0],
+                              .n_out = t->dim[1] * t->dim[2] * t->dim[3],
+                              .file = c->n_files - 1,
+                              .offset = t->offset,
+                              .n_bytes = t->n_bytes};
+        code = ls_checkpoint_add(c, as, err);
     }
+    return code;
 }
 
 // The offset of the part number in NAME-00002-of-00003.gguf; 0: the name has another form.
@@ -70,7 +73,7 @@ static void say_nearest(const ls_gguf *g, ls_err *err) {
     ls_tensor_kinds_free(&kinds);
 }
 
-static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *err) {
+static ls_code open_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
     uint32_t count = 1, n_tensors = 0;
     char *first = ls_strdup(path);
     const size_t at = split_number(path);
@@ -90,7 +93,6 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *
                            count, count);
     }
     const bool only_text = !code && count == 1 && !ls_gguf_n_tensors(c->gguf);
-    if (only_text && !text) code = ls_fail(err, LS_E_PARSE, "the file has no tensors, so only tokenize can use it");
     if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, NULL, err);
     if (code && opened) ls_err_prefix(err, "%s", first);
     if (code == LS_E_UNSUPPORTED && opened) say_nearest(c->gguf, err);
@@ -103,7 +105,7 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, bool text, ls_err *
             code = ls_checkpoint_add_file(c, first, err);
             if (!code) code = ls_gguf_open(&part, &c->files[i], err);
         }
-        if (!code) add_tensors(c, part ? part : c->gguf);
+        if (!code) code = add_tensors(c, part ? part : c->gguf, err);
         if (!code) n_tensors += (uint32_t)ls_gguf_n_tensors(part ? part : c->gguf);
         ls_gguf_free(part);
     }
@@ -125,14 +127,21 @@ ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_err *err) 
     return code;
 }
 
-void ls_checkpoint_add(ls_checkpoint *c, ls_tensor t) {
+ls_code ls_checkpoint_add(ls_checkpoint *c, ls_tensor t, ls_err *err) {
+    if (ls_checkpoint_find(c, t.name)) {
+        ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' occurs twice", c->files[t.file].path, t.name);
+        free(t.name);
+        return LS_E_PARSE;
+    }
     c->tensors = ls_grown(c->tensors, (size_t)c->n_tensors, sizeof *c->tensors);
     t.source = t.type;
+    ls_map_put(&c->index, ls_hash_name(t.name, strlen(t.name)), c->n_tensors);
     c->tensors[c->n_tensors++] = t;
     c->n_bytes += t.n_bytes;
+    return LS_OK;
 }
 
-static const ls_tensor *find(const ls_checkpoint *c, const char *name) {
+const ls_tensor *ls_checkpoint_find(const ls_checkpoint *c, const char *name) {
     int32_t i;
     const bool known = ls_map_get(&c->index, ls_hash_name(name, strlen(name)), &i);
     return known && !strcmp(c->tensors[i].name, name) ? &c->tensors[i] : NULL;
@@ -149,23 +158,8 @@ uint64_t ls_checkpoint_parameters(const ls_checkpoint *c) {
     return n;
 }
 
-// Rejects duplicate names, and names that the decoder would silently ignore.
-static ls_code check_names(ls_checkpoint *c, ls_err *err) {
-    ls_code code = LS_OK;
-    for (int i = 0; i < c->n_tensors && !code; i++) {
-        const ls_tensor *t = &c->tensors[i];
-        const int32_t first = *ls_map_at(&c->index, ls_hash_name(t->name, strlen(t->name)), i);
-        if (first != i && !strcmp(c->tensors[first].name, t->name))
-            code = ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' occurs twice", c->files[t->file].path, t->name);
-        else if (!ls_tensor_known(c->hparams.arch, t->name, c->hparams.n_layers))
-            code = ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'",
-                           c->files[t->file].path, c->hparams.arch->gguf, t->name);
-    }
-    return code;
-}
-
 static ls_code check_size(const ls_checkpoint *c, const char *name, int64_t n_in, int64_t n_out, ls_err *err) {
-    const ls_tensor *t = find(c, name);
+    const ls_tensor *t = ls_checkpoint_find(c, name);
     if (!t) return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
     if (t->n_in != (uint64_t)n_in || t->n_out != (uint64_t)n_out)
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is %llu x %llu, expected %lld x %lld", c->files[t->file].path,
@@ -195,11 +189,12 @@ static ls_code rope_factors(ls_checkpoint *c, ls_err *err) {
     ls_hparams *h = &c->hparams;
     const bool of_folder = c->folder != NULL; // its config.json has them
     float *const freq = h->rope_freq[0];
-    const ls_tensor *of_long = find(c, "rope_factors_long.weight"), *factors = find(c, "rope_freqs.weight");
+    const ls_tensor *of_long = ls_checkpoint_find(c, "rope_factors_long.weight"),
+                    *factors = ls_checkpoint_find(c, "rope_freqs.weight");
     const int32_t n = h->rope_dims / 2;
     ls_code code = of_long ? ls_rope_divide(c, of_long, n, freq, h->rope_long, err) : LS_OK;
     if (!of_long && !of_folder) h->n_context_long = 0;
-    if (!factors) factors = find(c, "rope_factors_short.weight");
+    if (!factors) factors = ls_checkpoint_find(c, "rope_factors_short.weight");
     if (!code && factors) code = ls_rope_divide(c, factors, n, freq, freq, err);
     if (!h->arch->plain_local) memcpy(h->rope_freq[1], freq, sizeof h->rope_freq[1]);
     return code;
@@ -228,7 +223,7 @@ static ls_code read_xielu(ls_checkpoint *c, ls_err *err) {
             char name[64];
             float value;
             snprintf(name, sizeof name, "blk.%d.ffn_act.%s", layer, names[i]);
-            const ls_tensor *t = find(c, name);
+            const ls_tensor *t = ls_checkpoint_find(c, name);
             if (!t && i >= 2) continue;
             ls_code code = t ? check_size(c, name, 1, 1, err)
                              : ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
@@ -243,20 +238,23 @@ static ls_code read_xielu(ls_checkpoint *c, ls_err *err) {
 
 static ls_code complete(ls_checkpoint *c, ls_err *err) {
     ls_hparams *h = &c->hparams;
-    ls_code code = check_names(c, err);
-    if (code) return code;
-    const ls_tensor *embd = find(c, "token_embd.weight");
+    ls_code code;
+    for (const ls_tensor *t = c->tensors; t < c->tensors + c->n_tensors; t++)
+        if (!ls_tensor_known(h->arch, t->name, h->n_layers)) // the decoder would silently ignore it
+            return ls_fail(err, LS_E_UNSUPPORTED, "%s: the architecture %s has no tensor '%.80s'",
+                           c->files[t->file].path, h->arch->gguf, t->name);
+    const ls_tensor *embd = ls_checkpoint_find(c, "token_embd.weight");
     if (!embd) return ls_fail(err, LS_E_PARSE, "%s: no tensor 'token_embd.weight'", c->files[0].path);
     if (embd->n_out >= 1 << 21)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: a vocabulary of %llu tokens is not supported", c->files[0].path,
                        (unsigned long long)embd->n_out);
     h->n_vocab = (int32_t)embd->n_out;
-    h->tied |= !find(c, "output.weight");
+    h->tied |= !ls_checkpoint_find(c, "output.weight");
     char name[64];
     bool normed = !h->arch->qk_norm_stated || c->folder;
     for (int layer = 0; layer < h->n_layers && !normed; layer++) {
         snprintf(name, sizeof name, "blk.%d.attn_q_norm.weight", layer);
-        normed = find(c, name) != NULL;
+        normed = ls_checkpoint_find(c, name) != NULL;
     }
     if (!normed) h->qk_norm = LS_QK_NORM_NONE;
     for (int layer = 0; layer < h->n_layers; layer++) {
@@ -264,19 +262,19 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
             const char *norm = ls_arch_norm(h->arch, i);
             snprintf(name, sizeof name, "blk.%d.%s.weight", layer, norm);
             const bool of_heads = !strcmp(norm, "attn_q_norm") || !strcmp(norm, "attn_k_norm");
-            if ((h->qk_norm != LS_QK_NORM_NONE || !of_heads) && !find(c, name))
+            if ((h->qk_norm != LS_QK_NORM_NONE || !of_heads) && !ls_checkpoint_find(c, name))
                 return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
         }
         snprintf(name, sizeof name, "blk.%d.exp_probs_b.bias", layer);
-        if (h->arch->balanced && !h->dense[layer] && !find(c, name))
+        if (h->arch->balanced && !h->dense[layer] && !ls_checkpoint_find(c, name))
             return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s'", c->files[0].path, name);
         snprintf(name, sizeof name, "blk.%d.ffn_gate_inp.weight", layer);
-        if (h->dense[layer] && find(c, name))
+        if (h->dense[layer] && ls_checkpoint_find(c, name))
             return ls_fail(err, LS_E_PARSE,
                            "%s: tensor '%s' is of a mixture, but the configuration states a dense layer",
                            c->files[0].path, name);
         snprintf(name, sizeof name, "blk.%d.ffn_up_shexp.weight", layer);
-        if (!h->n_ff_shared && find(c, name))
+        if (!h->n_ff_shared && ls_checkpoint_find(c, name))
             return ls_fail(err, LS_E_PARSE, "%s: tensor '%s' is of a shared expert, but the configuration states none",
                            c->files[0].path, name);
     }
@@ -290,24 +288,16 @@ static ls_code complete(ls_checkpoint *c, ls_err *err) {
     return code ? code : ls_pad_checkpoint(c, err);
 }
 
-static ls_code open_checkpoint(ls_checkpoint **out, const char *path, bool text, ls_err *err) {
+ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err) {
     struct stat st;
     ls_checkpoint *c = ls_calloc(1, sizeof *c);
     *out = NULL;
     const bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
-    ls_code code = folder ? ls_checkpoint_of_folder(c, path, err) : open_gguf(c, path, text, err);
+    ls_code code = folder ? ls_checkpoint_of_folder(c, path, err) : open_gguf(c, path, err);
     if (!code && c->hparams.arch) code = complete(c, err);
     if (code) ls_checkpoint_close(c);
     else *out = c;
     return code;
-}
-
-ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err) {
-    return open_checkpoint(out, path, false, err);
-}
-
-ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *err) {
-    return open_checkpoint(out, path, true, err);
 }
 
 void ls_checkpoint_close(ls_checkpoint *c) {

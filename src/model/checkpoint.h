@@ -31,7 +31,7 @@ typedef struct {
     int source;           // type in the file; if it differs from type, the values are converted (model/padding.c)
     ls_padding in, out;   // padding of the file's columns and rows; n_in, n_out and n_bytes include the zeros
     const int32_t *order; // [n_in]: column k is that of input order[k]; NULL: of input k. Owned by `quantized`
-    const ls_quantized *quantized; // not NULL: it is made of several tensors of the file (model/quantized.h)
+    const ls_quantized *quantized; // not NULL: it is made of several tensors of the file (model/quantized.c)
 } ls_tensor;
 
 typedef struct ls_checkpoint {
@@ -52,19 +52,29 @@ typedef struct ls_checkpoint {
     uint64_t n_bytes;                             // of all tensors
 } ls_checkpoint;
 
-// Errors begin with the file's path.
+// Errors begin with the file's path. Also opens a GGUF file without tensors, for its metadata: hparams are zeros then.
 ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err);
-// The same, but also opens a GGUF file without tensors, for its metadata: hparams are zeros then.
-ls_code ls_checkpoint_open_text(ls_checkpoint **out, const char *path, ls_err *err);
 void ls_checkpoint_close(ls_checkpoint *c); // accepts NULL
 // Copies n bytes of tensor i, starting at its byte `at`, into dst.
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err);
+const ls_tensor *ls_checkpoint_find(const ls_checkpoint *c, const char *name); // NULL: there is none
 void ls_checkpoint_forget(const ls_checkpoint *c); // frees what is kept of a tensor for its next read
 // LS_E_IO: a file was modified after it was opened.
 ls_code ls_checkpoint_unchanged(const ls_checkpoint *c, ls_err *err);
 uint64_t ls_checkpoint_parameters(const ls_checkpoint *c);
 
-// Reads a whole file of a Hugging Face folder, at most `most` bytes. *there false (and LS_OK): no such file.
-ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err);
+// Reads a whole file of a Hugging Face folder, at most `most` bytes. out->p NULL (and LS_OK): no such file.
+ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, ls_err *err);
 // Reads and parses a JSON file of that folder. *out NULL (and LS_OK): no such file. sha256 (NULL: not wanted): of it.
 ls_code ls_folder_json(const char *folder, const char *name, ls_json **out, char sha256[65], ls_err *err);
+
+// Every format that is read beside GGUF's types: what writes it, the type that is kept, and what is lost.
+typedef struct {
+    const char *name, *writers;
+    int type; // ls_ggml_type
+    const char *loss;
+} ls_quant_format;
+extern const ls_quant_format ls_quant_formats[]; // ends with a NULL name
+
+// How the model's weights are quantised in the file, how they are kept, and what is lost; "": they are not.
+void ls_quantized_differs(const ls_checkpoint *c, ls_buf *out);

@@ -4,7 +4,6 @@
 #include "base/map.h"
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "model/quantized.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -18,7 +17,8 @@ static const struct {
     const char *hf, *gguf;
 } of_model[] = {{"embed_tokens.weight", "token_embd.weight"},
                 {"norm.weight", "output_norm.weight"},
-                {"norm.bias", "output_norm.bias"}},
+                {"norm.bias", "output_norm.bias"},
+                {"lm_head.weight", "output.weight"}},
   of_layer[] = {
       {"input_layernorm", "attn_norm"},
       {"self_attn.q_proj", "attn_q"},
@@ -83,10 +83,6 @@ bool ls_tensor_name(const ls_arch *arch, const char *hf, char *out, size_t size)
     *out = 0;
     for (size_t i = 0; !name; i++) name = ls_behind(hf, prefixes[i]);
     if (strstr(name, "rotary_emb.inv_freq")) return true;
-    if (!strcmp(name, "lm_head.weight")) {
-        snprintf(out, size, "output.weight");
-        return true;
-    }
     for (size_t i = 0; i < sizeof of_model / sizeof *of_model; i++)
         if (!strcmp(name, of_model[i].hf)) {
             snprintf(out, size, "%s", of_model[i].gguf);
@@ -273,24 +269,23 @@ void ls_safetensors_free(ls_safetensors *s) {
 
 enum { CONFIG_BYTES = 16 << 20, INDEX_BYTES = 64 << 20, HEADER_BYTES = 100 << 20 }; // 100 MB: the format's own limit
 
-ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, bool *there, ls_err *err) {
+ls_code ls_folder_read(const char *folder, const char *name, size_t most, ls_buf *out, ls_err *err) {
     char *path = ls_format("%s/%s", folder, name);
     int unopened;
     ls_code code = ls_read_any(out, path, most, &unopened, err);
-    *there = !unopened;
     if (unopened) code = unopened == ENOENT ? LS_OK : ls_fail(err, LS_E_IO, "%s: %s", path, strerror(unopened));
+    else ls_buf_str(out, ""); // an empty file is one, too
     free(path);
     return code;
 }
 
 ls_code ls_folder_json(const char *folder, const char *name, ls_json **out, char sha256[65], ls_err *err) {
     ls_buf text = {0};
-    bool there;
     *out = NULL;
     char *where = ls_format("%s/%s", folder, name);
-    ls_code code = ls_folder_read(folder, name, CONFIG_BYTES, &text, &there, err);
-    if (!code && there) code = ls_json_parse_pythons(out, text.p, text.n, where, err);
-    if (!code && there && sha256) ls_sha256_hex(text.p, text.n, sha256);
+    ls_code code = ls_folder_read(folder, name, CONFIG_BYTES, &text, err);
+    if (!code && text.p) code = ls_json_parse_pythons(out, text.p, text.n, where, err);
+    if (!code && text.p && sha256) ls_sha256_hex(text.p, text.n, sha256);
     free(where);
     ls_buf_free(&text);
     return code;
@@ -329,16 +324,16 @@ static ls_code add_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls
     const bool experts = t->n_dims == 3 && strstr(name, "_exps."); // [expert][output][input]
     if ((t->n_dims > 2 && !experts) || (!t->n_dims && t->n_bytes > 4))
         return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' has %d dimensions", path, t->name, t->n_dims);
-    ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(name),
-                                     .type = t->type,
-                                     .n_in = t->n_dims ? t->dim[t->n_dims - 1] : 1,
-                                     .n_out = experts          ? t->dim[0] * t->dim[1]
-                                              : t->n_dims == 2 ? t->dim[0]
-                                                               : 1,
-                                     .file = c->n_files - 1,
-                                     .offset = t->offset,
-                                     .n_bytes = t->n_bytes});
-    return LS_OK;
+    const ls_tensor as = {.name = ls_strdup(name),
+                          .type = t->type,
+                          .n_in = t->n_dims ? t->dim[t->n_dims - 1] : 1,
+                          .n_out = experts          ? t->dim[0] * t->dim[1]
+                                   : t->n_dims == 2 ? t->dim[0]
+                                                    : 1,
+                          .file = c->n_files - 1,
+                          .offset = t->offset,
+                          .n_bytes = t->n_bytes};
+    return ls_checkpoint_add(c, as, err);
 }
 
 static ls_code add_file(ls_checkpoint *c, const char *path, ls_on_safetensor on, void *ud, ls_err *err) {
@@ -411,13 +406,12 @@ static ls_code add_shards(ls_checkpoint *c, const char *folder, const ls_buf *in
 ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const char *single, ls_on_safetensor on,
                                   void *ud, ls_err *err) {
     ls_buf text = {0};
-    bool there = true;
     ls_code code = LS_OK;
     char *path = ls_format("%s/%s", folder, single);
     if (!access(path, F_OK)) code = add_file(c, path, on, ud, err); // an index, if any, is older than the merged file
-    else if (!(code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, &there, err)))
-        code = there ? add_shards(c, folder, &text, on, ud, err)
-                     : ls_fail(err, LS_E_IO, "%s: no %s; weights in other formats are not supported", folder, single);
+    else if (!(code = ls_folder_read(folder, "model.safetensors.index.json", INDEX_BYTES, &text, err)))
+        code = text.p ? add_shards(c, folder, &text, on, ud, err)
+                      : ls_fail(err, LS_E_IO, "%s: no %s; weights in other formats are not supported", folder, single);
     free(path);
     ls_buf_free(&text);
     return code;
@@ -431,10 +425,10 @@ static ls_code add_kind(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_e
 
 // The message of an unknown model_type, completed.
 static void say_nearest(ls_checkpoint *c, const ls_json *config, ls_err *err) {
-    const ls_json *text = ls_json_get(config, "text_config");
+    const ls_json *text = ls_json_given(config, "text_config");
     ls_tensor_kinds kinds = {0};
     ls_str type = {0};
-    type.p = ls_json_str(ls_json_get(text && !ls_json_is_null(text) ? text : config, "model_type"), &type.n);
+    type.p = ls_json_str(ls_json_get(text ? text : config, "model_type"), &type.n);
     if (!type.p || ls_arch_find(type, true)) return; // something else is wrong
     ls_checkpoint_safetensors(c, c->folder, "model.safetensors", add_kind, &kinds, &(ls_err){0});
     ls_nearest_say(&kinds, type, true, err);

@@ -35,7 +35,7 @@ ls_code ls_checkpoint_safetensors(ls_checkpoint *c, const char *folder, const ch
                                   void *ud, ls_err *err);
 
 ls_code ls_checkpoint_add_file(ls_checkpoint *c, const char *path, ls_err *err); // opens it as the last of c->files
-void ls_checkpoint_add(ls_checkpoint *c, ls_tensor t);                           // takes its name
+ls_code ls_checkpoint_add(ls_checkpoint *c, ls_tensor t, ls_err *err); // takes its name. LS_E_PARSE: it occurs twice
 
 // Whether this program reads a tensor with that GGUF name in a model of that architecture.
 bool ls_tensor_known(const ls_arch *arch, const char *name, int n_layers);
@@ -65,7 +65,12 @@ static inline const char *ls_behind(const char *name, const char *prefix) { // N
     return strncmp(name, prefix, n) ? NULL : name + n;
 }
 
-// ---- quantised weights (quantized.c, quantized_read.c)
+// ---- quantised weights of a folder's safetensors, as their libraries write them (quantized*.c). A weight is several
+// tensors there: packed numbers, scales, perhaps zero points and the groups of the inputs. It becomes one tensor of a
+// GGUF type whose blocks have the same integers and scales; where no type does, it is rounded to bf16.
+
+// Reads quantization_config of a config.json. LS_E_UNSUPPORTED: the message has the method or format and what to do.
+ls_code ls_quant_config_read(ls_quant_config *out, const ls_json *config, ls_err *err);
 
 typedef enum {
     LS_PART_WEIGHT,
@@ -89,15 +94,17 @@ typedef enum {
     LS_STRIDED,      // floats that are not quantised, of experts whose matrices lie in one tensor (experts.c)
 } ls_quantization;
 
+typedef struct {
+    const char *ending; // NULL: the part is not in the file
+    char dtype[12];
+    int file, n_dims;
+    uint64_t dim[2], offset, n_bytes;
+} ls_quantized_tensor;
+
 struct ls_quantized {
     char *module; // name in the file, without the parts' endings
     char *name;   // in GGUF's spelling
-    struct {
-        const char *ending; // NULL: the part is not in the file
-        char dtype[12];
-        int file, n_dims;
-        uint64_t dim[2], offset, n_bytes;
-    } part[LS_PARTS];
+    ls_quantized_tensor part[LS_PARTS];
     ls_quantization kind;
     int type, bits;         // type: ls_ggml_type; bits of an integer
     uint64_t n_in, n_out;   // of the weight

@@ -20,20 +20,6 @@ typedef struct {
 
 // ---- the table of tensors
 
-static const ls_tensor *find(const ls_head *h, const char *name) { // a head has a dozen
-    for (int i = 0; i < h->weights->n_tensors; i++)
-        if (!strcmp(h->weights->tensors[i].name, name)) return &h->weights->tensors[i];
-    return NULL;
-}
-
-static ls_code add_tensor(ls_head *h, const char *name, ls_tensor t, ls_err *err) {
-    if (find(h, name))
-        return ls_fail(err, LS_E_PARSE, "%s: tensor '%.80s' occurs twice", h->weights->files[t.file].path, name);
-    t.name = ls_strdup(name);
-    ls_checkpoint_add(h->weights, t);
-    return LS_OK;
-}
-
 static ls_code on_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_err *err) {
     static const char *const prefixes[] = {"model.", "medusa_head.", "midlayer.", "layers.0."};
     reading *r = ud;
@@ -63,7 +49,8 @@ static ls_code on_tensor(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_
     if (t->type < 0)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: tensor '%.80s' has type '%s'; supported: F32, F16, BF16", path,
                        t->name, t->dtype);
-    return add_tensor(r->h, name, out, err);
+    out.name = ls_strdup(name);
+    return ls_checkpoint_add(c, out, err);
 }
 
 // The error for a folder without safetensors. The authors publish pickles, which can run any code when loaded.
@@ -103,7 +90,7 @@ static ls_code wrong_shape(const ls_head *h, const ls_tensor *t, int64_t n_out, 
 }
 
 static ls_code check_tensor(const ls_head *h, const char *name, bool needed, int64_t n_out, int64_t n_in, ls_err *err) {
-    const ls_tensor *t = find(h, name);
+    const ls_tensor *t = ls_checkpoint_find(h->weights, name);
     if (!t && needed)
         return ls_fail(err, LS_E_PARSE, "%s: no tensor '%s', which %s needs", h->weights->files[0].path, name, h->name);
     return !t || (t->n_out == (uint64_t)n_out && t->n_in == (uint64_t)n_in) ? LS_OK
@@ -171,8 +158,8 @@ static ls_code check_eagle(ls_head *h, ls_err *err) {
             code = ls_fail(err, LS_E_UNSUPPORTED, "%s: %s has no tensor '%.80s'",
                            h->weights->files[h->weights->tensors[t].file].path, h->name, h->weights->tensors[t].name);
     }
-    h->own_embedding = find(h, "embed_tokens.weight");
-    h->own_output = find(h, "lm_head.weight");
+    h->own_embedding = ls_checkpoint_find(h->weights, "embed_tokens.weight");
+    h->own_output = ls_checkpoint_find(h->weights, "lm_head.weight");
     return code;
 }
 
@@ -193,11 +180,13 @@ static ls_code check_medusa(const reading *r, ls_err *err) {
     ls_checkpoint *w = h->weights;
     char name[64];
     int block, kept = 0;
-    const bool base = find(h, "embed_tokens.weight");
+    const bool base = ls_checkpoint_find(w, "embed_tokens.weight");
+    ls_map_clear(&w->index);
     for (int i = 0; i < w->n_tensors; i++) {
         const int head = medusa_index(w->tensors[i].name, &block);
         if (head >= 0) {
             if (head >= h->n_heads) h->n_heads = head + 1;
+            ls_map_put(&w->index, ls_hash_name(w->tensors[i].name, strlen(w->tensors[i].name)), kept);
             w->tensors[kept++] = w->tensors[i];
         } else if (base) free(w->tensors[i].name); // belongs to the base model, not to the head
         else
@@ -209,7 +198,7 @@ static ls_code check_medusa(const reading *r, ls_err *err) {
         return ls_fail(err, LS_E_RANGE, "%s/config.json: 'medusa_num_heads' is %d, but there are tensors of %d heads",
                        r->folder, r->asked, h->n_heads);
     snprintf(name, sizeof name, "0.%d.weight", h->n_blocks);
-    const ls_tensor *first = find(h, name);
+    const ls_tensor *first = ls_checkpoint_find(h->weights, name);
     if (!first) return check_tensor(h, name, true, 0, 0, err);
     if (first->n_in < 1 || first->n_in > 1 << 16 || first->n_out < 2 || first->n_out >= MOST_VOCAB)
         return wrong_shape(h, first, 32000, 4096, err);
@@ -235,10 +224,10 @@ static ls_code check_medusa(const reading *r, ls_err *err) {
 // level a number N means the input of layer N, inside eagle_config the output of layer N.
 static ls_code config_takes(ls_head *h, const ls_json *config, ls_err *err) {
     static const char key[] = "eagle_aux_hidden_state_layer_ids";
-    const ls_json *inner = ls_json_get(ls_json_get(config, "eagle_config"), key), *v = ls_json_get(config, key);
-    const int64_t more = v && !ls_json_is_null(v) ? 0 : 1;
-    if (more) v = inner;
-    if (!v || ls_json_is_null(v)) return LS_OK;
+    const ls_json *v = ls_json_given(config, key);
+    const int64_t more = v ? 0 : 1;
+    if (more) v = ls_json_given(ls_json_get(config, "eagle_config"), key);
+    if (!v) return LS_OK;
     if (ls_json_size(v) != LS_HEAD_TAKES)
         return ls_fail(err, LS_E_RANGE, "'%s' must have %d numbers", key, LS_HEAD_TAKES);
     for (size_t i = 0; i < LS_HEAD_TAKES; i++) {
@@ -376,7 +365,8 @@ static ls_code on_gguf_tensor(reading *r, const ls_gguf_tensor *t, ls_err *err) 
     if (!name || t->type == LS_GGML_I64 || t->type == LS_GGML_NVFP4)
         return ls_fail(err, LS_E_UNSUPPORTED, "%s: EAGLE-3 has no tensor '%.*s' of type %s", path,
                        (int)(t->name.n < 80 ? t->name.n : 80), t->name.p, ls_ggml_type_name(t->type));
-    return add_tensor(h, name, out, err);
+    out.name = ls_strdup(name);
+    return ls_checkpoint_add(h->weights, out, err);
 }
 
 // As in config.json, the number of a layer means its input.
@@ -452,7 +442,7 @@ static ls_code read_gguf(reading *r, ls_err *err) {
 // ---- opening
 
 static ls_code choose_kind(ls_head *h, const char *folder, ls_err *err) {
-    const ls_tensor *fc = find(h, "fc.weight");
+    const ls_tensor *fc = ls_checkpoint_find(h->weights, "fc.weight");
     int block;
     for (int i = 0; i < h->weights->n_tensors && !fc; i++)
         if (medusa_index(h->weights->tensors[i].name, &block) == 0) {
@@ -466,7 +456,8 @@ static ls_code choose_kind(ls_head *h, const char *folder, ls_err *err) {
                        "(Medusa)",
                        folder);
     // Only EAGLE-3 concatenates embedding and feature after a norm of each, and has an output head.
-    const bool third = find(h, "hidden_norm.weight") || find(h, "norm.weight");
+    const bool third =
+        ls_checkpoint_find(h->weights, "hidden_norm.weight") || ls_checkpoint_find(h->weights, "norm.weight");
     h->kind = third ? LS_HEAD_EAGLE3 : LS_HEAD_EAGLE;
     h->name = third ? "EAGLE-3" : "EAGLE";
     return LS_OK;

@@ -10,13 +10,8 @@ typedef struct {
     ls_err *err;
 } source;
 
-static const ls_json *get(const ls_json *j, const char *key) { // NULL: not there, or null
-    const ls_json *v = ls_json_get(j, key);
-    return ls_json_is_null(v) ? NULL : v;
-}
-
 ls_code ls_config_int(const ls_json *config, const char *key, int64_t lo, int64_t hi, int32_t *out, ls_err *err) {
-    const ls_json *v = get(config, key);
+    const ls_json *v = ls_json_given(config, key);
     int64_t n;
     if (!v) return LS_OK;
     if (!ls_json_int(v, &n) || n < lo || n > hi)
@@ -30,13 +25,13 @@ static ls_code may_int(source *s, const char *key, int64_t lo, int64_t hi, int32
 }
 
 static ls_code get_int(source *s, const char *key, int64_t lo, int64_t hi, int32_t *out) {
-    if (!get(s->j, key)) return ls_fail(s->err, LS_E_PARSE, "no '%s'", key);
+    if (!ls_json_given(s->j, key)) return ls_fail(s->err, LS_E_PARSE, "no '%s'", key);
     return may_int(s, key, lo, hi, out);
 }
 
 static double number(source *s, const ls_json *j, const char *key, double otherwise) {
     double v = otherwise;
-    const ls_json *n = get(j, key);
+    const ls_json *n = ls_json_given(j, key);
     if (n && !ls_json_num(n, &v)) s->bad = key;
     return v;
 }
@@ -62,7 +57,7 @@ static void rope_llama3(ls_hparams *h, const ls_json *r, source *s) {
 
 // Divides the frequencies of the plain embedding by a list of factors.
 static ls_code divided(const ls_hparams *h, const ls_json *r, const char *key, source *s, float *out) {
-    const ls_json *factors = get(r, key);
+    const ls_json *factors = ls_json_get(r, key);
     if ((int)ls_json_size(factors) != h->rope_dims / 2)
         return ls_fail(s->err, LS_E_PARSE, "'%s' has %zu numbers, expected %d", key, ls_json_size(factors),
                        h->rope_dims / 2);
@@ -99,7 +94,7 @@ static ls_code rope_yarn(ls_hparams *h, const ls_json *r, double base, source *s
                                                   : ls_yarn_magnitude(factor, 1);
     const double fast = number(s, r, "beta_fast", 32), slow = number(s, r, "beta_slow", 1);
     bool rounds = true;
-    ls_json_bool(get(r, "truncate"), &rounds);
+    ls_json_bool(ls_json_get(r, "truncate"), &rounds);
     const ls_yarn y = {.factor = factor,
                        .original = old,
                        .fast = fast != 0 ? fast : 32, // as in transformers, 0 is the usual number
@@ -126,17 +121,18 @@ static ls_code read_temperature(ls_hparams *h, const ls_json *r, source *s) {
 
 // One kind of rotary embedding; r: its parameters, NULL: none.
 static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, source *s) {
-    const ls_json *type = get(r, "rope_type") ? get(r, "rope_type") : get(r, "type");
+    const ls_json *type = ls_json_given(r, "rope_type") ? ls_json_given(r, "rope_type") : ls_json_given(r, "type");
     size_t n = 0;
     const char *name = ls_json_str(type, &n);
     if (!(base >= 1 && isfinite(base)))
         return ls_fail(s->err, LS_E_RANGE, "'rope_theta' is %g, expected at least 1", base);
     ls_rope_plain(h, 0, base, 1);
-    if (r && (!ls_json_is_object(r) || (!name && get(r, "factor"))))
+    if (r && (!ls_json_is_object(r) || (!name && ls_json_given(r, "factor"))))
         return ls_fail(s->err, LS_E_PARSE, "the rotary scaling is not an object with a type");
     if (!name || ls_json_is(type, "default") || (h->arch->pictures && ls_json_is(type, "mrope"))) return LS_OK;
     if (ls_json_is(type, "linear")) {
-        if (!get(r, "factor")) return ls_fail(s->err, LS_E_PARSE, "the rotary scaling 'linear' has no 'factor'");
+        if (!ls_json_given(r, "factor"))
+            return ls_fail(s->err, LS_E_PARSE, "the rotary scaling 'linear' has no 'factor'");
         const double factor = number(s, r, "factor", 1);
         if (!(factor > 0))
             return ls_fail(s->err, LS_E_RANGE, "the factor of 'rope_scaling' is %g, expected a positive number",
@@ -144,7 +140,7 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
         ls_rope_plain(h, 0, base, factor);
         h->rope_scaling = "linear";
     } else if (ls_json_is(type, "yarn")) return rope_yarn(h, r, base, s);
-    else if (ls_json_is(type, "dynamic") && get(r, "alpha") && h->qk_norm == LS_QK_NORM_ROTATED) {
+    else if (ls_json_is(type, "dynamic") && ls_json_given(r, "alpha") && h->qk_norm == LS_QK_NORM_ROTATED) {
         const double alpha = number(s, r, "alpha", 1), dims = h->rope_dims; // Hunyuan's: another base, at any length
         if (!(alpha > 0 && dims > 2)) return ls_fail(s->err, LS_E_RANGE, "'alpha' must be a positive number");
         ls_rope_plain(h, 0, base * pow(alpha, dims / (dims - 2)), 1);
@@ -163,8 +159,11 @@ static ls_code read_rope_kind(ls_hparams *h, const ls_json *r, double base, sour
 
 static ls_code read_rope(ls_hparams *h, source *s) {
     // transformers 5 writes rope_parameters, one for each type of layer if they differ
-    const ls_json *all = get(s->j, "rope_parameters"), *full = get(all, "full_attention");
-    const ls_json *local = get(all, "sliding_attention"), *r = full ? full : all ? all : get(s->j, "rope_scaling");
+    const ls_json *all = ls_json_given(s->j, "rope_parameters"), *full = ls_json_given(all, "full_attention"),
+                  *local = ls_json_get(all, "sliding_attention"), *old = ls_json_given(s->j, "rope_scaling"),
+                  *r = full  ? full
+                       : all ? all
+                             : old;
     const double usual = h->arch->rope > 0 ? (double)h->arch->rope : 10000;
     const double base = number(s, r, "rope_theta", number(s, s->j, "rope_theta", usual));
     if (h->arch->rope_stated && !r)
@@ -194,17 +193,17 @@ static ls_code read_rope(ls_hparams *h, source *s) {
 // Finds the local layers.
 static ls_code read_window(ls_hparams *h, source *s) {
     const bool listed = !h->arch->long_rope && !h->arch->layer_norm; // Phi's and StarCoder's classes ignore a list
-    const ls_json *types = listed ? get(s->j, "layer_types") : NULL;
+    const ls_json *types = listed ? ls_json_get(s->j, "layer_types") : NULL;
     int32_t from = h->arch->late_window, pattern = h->arch->pattern;
     bool used = !from; // Qwen's window is off by default
     ls_code code;
-    ls_json_bool(get(s->j, "use_sliding_window"), &used);
-    if (used && h->arch->rope_every && get(s->j, "sliding_window"))
+    ls_json_bool(ls_json_get(s->j, "use_sliding_window"), &used);
+    if (used && h->arch->rope_every && ls_json_given(s->j, "sliding_window"))
         return ls_fail(s->err, LS_E_UNSUPPORTED, "'use_sliding_window' is not supported in the architecture %s",
                        h->arch->hf);
     if (!used || h->arch->windowless) return LS_OK;
     if (!ls_json_get(s->j, "sliding_window")) h->window = h->arch->window;                       // null switches it off
-    const bool letters = ls_json_str(get(s->j, "sliding_window_pattern"), &(size_t){0}) != NULL; // "LLLG": by 4
+    const bool letters = ls_json_str(ls_json_get(s->j, "sliding_window_pattern"), NULL) != NULL; // "LLLG": by 4
     if ((code = may_int(s, "sliding_window", 1, 1 << 24, &h->window)) ||
         (code = may_int(s, "max_window_layers", 0, LS_MAX_LAYERS, &from)) ||
         (pattern && !letters && !ls_json_is_array(types) &&
@@ -221,7 +220,7 @@ static ls_code read_window(ls_hparams *h, source *s) {
 
 // Finds the layers without rotation: a list (1: it rotates), or each whose number is a multiple of an interval.
 static ls_code read_unrotated(ls_hparams *h, source *s) {
-    const ls_json *list = h->arch->rope_every ? get(s->j, "no_rope_layers") : NULL;
+    const ls_json *list = h->arch->rope_every ? ls_json_given(s->j, "no_rope_layers") : NULL;
     int32_t every = h->arch->rope_every;
     const ls_code code = every ? may_int(s, "no_rope_layer_interval", 1, LS_MAX_LAYERS, &every) : LS_OK;
     if (code) return code;
@@ -240,7 +239,7 @@ static ls_code read_unrotated(ls_hparams *h, source *s) {
 
 // The same number has several names, some in the same class.
 static ls_code any_int(source *s, const char *const *keys, int64_t lo, int64_t hi, int32_t *out) {
-    while (keys[1] && !get(s->j, *keys)) keys++;
+    while (keys[1] && !ls_json_given(s->j, *keys)) keys++;
     return may_int(s, *keys, lo, hi, out);
 }
 #define NAMES(...) ((const char *const[]){__VA_ARGS__, NULL})
@@ -249,7 +248,7 @@ static ls_code any_int(source *s, const char *const *keys, int64_t lo, int64_t h
 // leaves them out.
 static ls_code read_experts(ls_hparams *h, source *s) {
     const ls_arch *a = h->arch;
-    const ls_json *list = get(s->j, "mlp_only_layers");
+    const ls_json *list = ls_json_get(s->j, "mlp_only_layers");
     int32_t every = 1, first = a->dense_first, last = -1, shared = a->shared;
     ls_code code;
     if (!a->router) return LS_OK;
@@ -274,7 +273,7 @@ static ls_code read_experts(ls_hparams *h, source *s) {
                                     {"scoring_func", sigmoid ? "sigmoid" : "softmax"},
                                     {"topk_method", sigmoid ? "noaux_tc" : "greedy"}};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++)
-        if (get(s->j, rules[i][0]) && !ls_json_is(get(s->j, rules[i][0]), rules[i][1]))
+        if (ls_json_given(s->j, rules[i][0]) && !ls_json_is(ls_json_get(s->j, rules[i][0]), rules[i][1]))
             return ls_fail(s->err, LS_E_UNSUPPORTED, "'%s' is not supported: only %s is", rules[i][0], rules[i][1]);
     if (sigmoid) {
         h->expert_scale = (float)number(s, s->j, "routed_scaling_factor", 1);
@@ -286,11 +285,11 @@ static ls_code read_experts(ls_hparams *h, source *s) {
     if (a->shared) h->n_ff_shared = shared * h->n_ff_expert;
     h->sum_experts = a->router != LS_ROUTER_ALL || a->balanced;
     if (sigmoid || (a->router == LS_ROUTER_ALL && !a->balanced))
-        ls_json_bool(get(s->j, "norm_topk_prob"), &h->sum_experts);
+        ls_json_bool(ls_json_get(s->j, "norm_topk_prob"), &h->sum_experts);
     if (a->activation == LS_ACT_CLAMPED &&
         (number(s, s->j, "swiglu_limit", 7) != 7 || number(s, s->j, "swiglu_alpha", 1.702) != 1.702))
         return ls_fail(s->err, LS_E_UNSUPPORTED, "only 'swiglu_limit' 7 and 'swiglu_alpha' 1.702 are supported");
-    if (get(s->j, "clip_qkv")) return ls_fail(s->err, LS_E_UNSUPPORTED, "'clip_qkv' is not supported");
+    if (ls_json_given(s->j, "clip_qkv")) return ls_fail(s->err, LS_E_UNSUPPORTED, "'clip_qkv' is not supported");
     for (int i = 0; i < h->n_layers && a->expert_ff; i++)
         h->dense[i] = (i + 1) % every != 0 || i < first || (last >= 0 && i > last);
     for (size_t i = 0; i < ls_json_size(list) && a->expert_ff; i++) {
@@ -308,7 +307,7 @@ static bool is_granite4(const ls_hparams *h) {
 
 // Granite 4's class also has experts and Mamba layers.
 static ls_code check_granite4(ls_hparams *h, source *s) {
-    const ls_json *types = get(s->j, "layer_types");
+    const ls_json *types = ls_json_get(s->j, "layer_types");
     int32_t experts = 8;
     const ls_code code = may_int(s, "num_local_experts", 0, INT32_MAX, &experts);
     if (code) return code;
@@ -321,7 +320,7 @@ static ls_code check_granite4(ls_hparams *h, source *s) {
         return ls_fail(s->err, LS_E_UNSUPPORTED,
                        "the model has experts or Mamba layers; of the class granitemoehybrid only dense models with "
                        "attention in every layer are supported");
-    if (!ls_json_is(get(s->j, "position_embedding_type"), "rope")) memset(h->unrotated, 1, sizeof h->unrotated);
+    if (!ls_json_is(ls_json_get(s->j, "position_embedding_type"), "rope")) memset(h->unrotated, 1, sizeof h->unrotated);
     return LS_OK;
 }
 
@@ -343,25 +342,25 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
         (code = may_int(s, "head_dim", 2, 1024, &h->head_dim)))
         return code;
     bool normed = false;
-    ls_json_bool(get(s->j, "use_qk_norm"), &normed);
+    ls_json_bool(ls_json_get(s->j, "use_qk_norm"), &normed);
     h->qk_norm = normed || !a->qk_norm_stated ? a->qk_norm : LS_QK_NORM_NONE;
     return may_int(s, "max_position_embeddings", 16, 1 << 22, &h->n_context);
 }
 
 ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
-    const ls_json *whole = config;
+    const ls_json *whole = config, *text = ls_json_given(config, "text_config");
     ls_hparams h = {.residual_scale = 1, .logit_scale = 1, .embd_scale = 1};
     source s = {config, NULL, err};
     size_t n = 0;
-    h.partial = get(config, "vision_config") != NULL || get(config, "text_config") != NULL;
-    if (get(config, "text_config")) s.j = config = get(config, "text_config"); // the text part of a vision model
-    const char *type = ls_json_str(get(config, "model_type"), &n);
+    h.partial = text || ls_json_given(config, "vision_config");
+    if (text) s.j = config = text; // the text part of a vision model
+    const char *type = ls_json_str(ls_json_get(config, "model_type"), &n);
     if (!type) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
     h.arch = ls_arch_find((ls_str){type, n}, true);
     if (!h.arch)
         return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(n < 64 ? n : 64), type);
     bool both_ways = false;
-    ls_json_bool(get(config, "use_bidirectional_attention"), &both_ways);
+    ls_json_bool(ls_json_get(config, "use_bidirectional_attention"), &both_ways);
     if (both_ways)
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "the model is an encoder ('use_bidirectional_attention'); only decoders are supported");
@@ -370,8 +369,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         (code = read_experts(&h, &s)) || (code = read_unrotated(&h, &s)) ||
         (is_granite4(&h) && (code = check_granite4(&h, &s))))
         return code;
-    const ls_json *act =
-        get(config, "hidden_activation") ? get(config, "hidden_activation") : get(config, "hidden_act");
+    const ls_json *act = ls_json_given(config, "hidden_activation");
+    if (!act) act = ls_json_given(config, "hidden_act");
     static const char *const activations[] = {[LS_ACT_SILU] = "silu",
                                               [LS_ACT_GELU_TANH] = "gelu_pytorch_tanh",
                                               [LS_ACT_RELU2] = "relu2",
@@ -392,8 +391,8 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     h.norm_offset = h.arch->gemma ? 1 : 0;
     h.rope_interleaved = h.arch->hf_interleaved;
     h.tied = h.arch->tied;
-    const ls_json *tied = get(config, "tie_word_embeddings");
-    if (!tied) tied = get(whole, "tie_word_embeddings");
+    const ls_json *tied = ls_json_given(config, "tie_word_embeddings");
+    if (!tied) tied = ls_json_given(whole, "tie_word_embeddings");
     if (tied && !ls_json_bool(tied, &h.tied))
         return ls_fail(err, LS_E_PARSE, "'tie_word_embeddings' is not true or false");
     if (h.arch->gemma) h.embd_scale = sqrtf((float)h.n_embd);

@@ -1,6 +1,5 @@
-#include "model/place.h"
+#include "model/registry.h"
 #include "base/file.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "base/sha256.h"
 #include "base/utf8.h"

@@ -1,6 +1,5 @@
-#include "model/quantized.h"
-#include "base/mem.h"
 #include "model/checkpoint_internal.h"
+#include "base/mem.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -48,13 +47,8 @@ ls_code ls_quantized_part(const ls_checkpoint *c, ls_quantized *q, ls_part part,
     if (q->part[part].ending)
         return ls_fail(err, LS_E_PARSE, "%s: '%.80s' has both '%s' and '%s'", c->files[c->n_files - 1].path, q->module,
                        q->part[part].ending + 1, ending + 1);
-    q->part[part].ending = ending;
-    q->part[part].file = c->n_files - 1;
-    q->part[part].n_dims = t->n_dims > 2 ? 2 : t->n_dims;
-    q->part[part].offset = t->offset;
-    q->part[part].n_bytes = t->n_bytes;
-    q->part[part].dim[0] = rows;
-    q->part[part].dim[1] = columns;
+    q->part[part] = (ls_quantized_tensor){ending,          "",        c->n_files - 1, t->n_dims > 2 ? 2 : t->n_dims,
+                                          {rows, columns}, t->offset, t->n_bytes};
     memcpy(q->part[part].dtype, t->dtype, sizeof t->dtype);
     return LS_OK;
 }
@@ -389,8 +383,7 @@ static ls_code check(checking *k) {
 
 // Whether the matrix with that name, if there is one, has the same order of its inputs.
 static bool shares_order(const ls_checkpoint *c, const char *name, const ls_quantized *with) {
-    for (int i = 0; i < c->n_tensors; i++)
-        if (!strcmp(c->tensors[i].name, name)) return false; // not quantised
+    if (ls_checkpoint_find(c, name)) return false; // not quantised
     for (int i = 0; i < c->n_quantized; i++) {
         const ls_quantized *q = c->quantized[i];
         if (strcmp(q->name, name)) continue;
@@ -444,15 +437,16 @@ ls_code ls_quantized_complete(ls_checkpoint *c, ls_err *err) {
     for (int i = 0; i < c->n_quantized && !code; i++) {
         ls_quantized *q = c->quantized[i];
         if (q->kind != LS_STRIDED) q->n_out /= q->step; // the other rows are another weight's
-        ls_checkpoint_add(c, (ls_tensor){.name = ls_strdup(q->name),
-                                         .type = q->type,
-                                         .n_in = q->n_in,
-                                         .n_out = q->n_out,
-                                         .file = q->part[LS_PART_WEIGHT].file,
-                                         .offset = q->part[LS_PART_WEIGHT].offset,
-                                         .n_bytes = ls_row_bytes(q->type, q->n_in) * q->n_out,
-                                         .order = q->order,
-                                         .quantized = q});
+        const ls_tensor as = {.name = ls_strdup(q->name),
+                              .type = q->type,
+                              .n_in = q->n_in,
+                              .n_out = q->n_out,
+                              .file = q->part[LS_PART_WEIGHT].file,
+                              .offset = q->part[LS_PART_WEIGHT].offset,
+                              .n_bytes = ls_row_bytes(q->type, q->n_in) * q->n_out,
+                              .order = q->order,
+                              .quantized = q};
+        code = ls_checkpoint_add(c, as, err);
     }
     return code;
 }

@@ -3,7 +3,6 @@
 #include "base/json.h"
 #include "model/checkpoint.h"
 #include "model/checkpoint_internal.h"
-#include "model/quantized.h"
 #include "tests/fuzz/input.h"
 
 #include <unistd.h>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/sha256.h"
-#include "model/place.h"
+#include "model/registry.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

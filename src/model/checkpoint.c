@@ -30,8 +30,8 @@ bool ls_checkpoint_skips(ls_checkpoint *c, const char *name) {
 
 static ls_code add_tensors(ls_checkpoint *c, const ls_gguf *g, ls_err *err) {
     ls_code code = LS_OK;
-    for (int i = 0; i < ls_gguf_n_tensors(g) && !code; i++) {
-        const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
+    for (int i = 0; i < g->n_tensors && !code; i++) {
+        const ls_gguf_tensor *t = &g->tensors[i];
         char *name = own_name(c->hparams.arch, t->name);
         if (ls_checkpoint_skips(c, name) || ls_quantized_take_gguf(c, t)) {
             free(name);
@@ -68,7 +68,7 @@ static void say_nearest(const ls_gguf *g, ls_err *err) {
     ls_tensor_kinds kinds = {0};
     ls_str arch;
     if (ls_gguf_str(g, "general.architecture", &arch, NULL) || ls_arch_find(arch, false)) return;
-    for (int i = 0; i < ls_gguf_n_tensors(g); i++) ls_tensor_kinds_add(&kinds, ls_gguf_tensor_at(g, i)->name);
+    for (int i = 0; i < g->n_tensors; i++) ls_tensor_kinds_add(&kinds, g->tensors[i].name);
     ls_nearest_say(&kinds, arch, false, err);
     ls_tensor_kinds_free(&kinds);
 }
@@ -92,7 +92,7 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
             code = ls_fail(err, LS_E_PARSE, "this file is one of %u parts, so its name must be NAME-00001-of-%05u.gguf",
                            count, count);
     }
-    const bool only_text = !code && count == 1 && !ls_gguf_n_tensors(c->gguf);
+    const bool only_text = !code && count == 1 && !c->gguf->n_tensors;
     if (!code && !only_text) code = ls_hparams_gguf(&c->hparams, c->gguf, NULL, err);
     if (code && opened) ls_err_prefix(err, "%s", first);
     if (code == LS_E_UNSUPPORTED && opened) say_nearest(c->gguf, err);
@@ -106,7 +106,7 @@ static ls_code open_gguf(ls_checkpoint *c, const char *path, ls_err *err) {
             if (!code) code = ls_gguf_open(&part, &c->files[i], err);
         }
         if (!code) code = add_tensors(c, part ? part : c->gguf, err);
-        if (!code) n_tensors += (uint32_t)ls_gguf_n_tensors(part ? part : c->gguf);
+        if (!code) n_tensors += (uint32_t)(part ? part : c->gguf)->n_tensors;
         ls_gguf_free(part);
     }
     uint32_t tensors = n_tensors;
@@ -312,10 +312,6 @@ void ls_checkpoint_close(ls_checkpoint *c) {
     ls_quantized_free(c);
     ls_gguf_free(c->gguf);
     free(c);
-}
-
-void ls_checkpoint_forget(const ls_checkpoint *c) {
-    ls_quantized_forget(c->quantized_memory);
 }
 
 ls_code ls_checkpoint_read(const ls_checkpoint *c, int i, uint64_t at, uint64_t n, void *dst, ls_err *err) {

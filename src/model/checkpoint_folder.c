@@ -192,14 +192,14 @@ typedef struct {
     ls_err *err;
 } parsing;
 
-static ls_code read_type(parsing *p, const char *name, const ls_json *v, ls_safetensor *t, int *bytes) {
+static ls_code read_type(parsing *p, const char *name, const ls_json *v, ls_safetensor *t) {
     size_t n;
     const char *dtype = ls_json_str(v, &n);
     for (size_t i = 0; dtype && i < sizeof dtypes / sizeof *dtypes; i++)
         if (strlen(dtypes[i].name) == n && !memcmp(dtypes[i].name, dtype, n)) {
             t->type = dtypes[i].type;
             snprintf(t->dtype, sizeof t->dtype, "%s", dtypes[i].name);
-            *bytes = dtypes[i].bytes;
+            t->n_bytes = (uint64_t)dtypes[i].bytes; // of a value yet
             return LS_OK;
         }
     return ls_fail(p->err, LS_E_UNSUPPORTED, "tensor '%.80s' has the unknown type '%.*s'", name,
@@ -210,24 +210,21 @@ static ls_code read_tensor(parsing *p, const char *name, const ls_json *value) {
     const ls_json *shape = ls_json_get(value, "shape"), *places = ls_json_get(value, "data_offsets");
     ls_safetensor t = {0};
     int64_t from, to, dim;
-    int bytes = 0;
-    ls_code code = read_type(p, name, ls_json_get(value, "dtype"), &t, &bytes);
+    ls_code code = read_type(p, name, ls_json_get(value, "dtype"), &t);
     if (code) return code;
     if (!ls_json_is_array(shape) || ls_json_size(shape) > sizeof t.dim / sizeof *t.dim)
         return ls_fail(p->err, LS_E_PARSE, "tensor '%.80s' must have a shape of at most 5 dimensions", name);
-    uint64_t n = (uint64_t)bytes;
     for (t.n_dims = 0; t.n_dims < (int)ls_json_size(shape); t.n_dims++) {
-        if (!ls_json_int(ls_json_at(shape, (size_t)t.n_dims), &dim) || dim < 1 || (uint64_t)dim > p->n_data / n)
+        if (!ls_json_int(ls_json_at(shape, (size_t)t.n_dims), &dim) || dim < 1 || (uint64_t)dim > p->n_data / t.n_bytes)
             return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s' is empty or larger than its file", name);
         t.dim[t.n_dims] = (uint64_t)dim;
-        n *= (uint64_t)dim;
+        t.n_bytes *= (uint64_t)dim;
     }
     if (ls_json_size(places) != 2 || !ls_json_int(ls_json_at(places, 0), &from) ||
         !ls_json_int(ls_json_at(places, 1), &to) || from < 0 || to < from || (uint64_t)to > p->n_data ||
-        (uint64_t)(to - from) != n)
+        (uint64_t)(to - from) != t.n_bytes)
         return ls_fail(p->err, LS_E_RANGE, "tensor '%.80s': data_offsets do not fit its size or the file", name);
     t.offset = p->begin + (uint64_t)from;
-    t.n_bytes = n;
     t.name = ls_strdup(name);
     p->out->tensors = ls_grown(p->out->tensors, p->out->n, sizeof *p->out->tensors);
     p->out->tensors[p->out->n++] = t;

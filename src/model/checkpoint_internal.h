@@ -143,7 +143,6 @@ int ls_quantized_zero(const ls_quantized *q, const unsigned char *zeros, uint64_
 void ls_quantized_free(ls_checkpoint *c);
 // The bytes that are kept of the tensor that was read last.
 struct ls_quantized_memory *ls_quantized_memory_new(void);
-void ls_quantized_forget(struct ls_quantized_memory *m);      // accepts NULL
 void ls_quantized_memory_free(struct ls_quantized_memory *m); // accepts NULL
 
 // Whether the tensor with this GGUF name is of a layer that predicts further tokens; then it is counted as skipped.

@@ -1,5 +1,4 @@
 #include "model/gguf.h"
-#include "base/map.h"
 #include "base/mem.h"
 
 #include <inttypes.h>
@@ -20,20 +19,12 @@ static const uint8_t scalar_size[T_COUNT] = {1, 1, 2, 2, 4, 4, 4, 1, 0, 0, 8, 8,
 static const char *const type_names[T_COUNT] = {"u8",   "i8",     "u16",   "i16", "u32", "i32", "f32",
                                                 "bool", "string", "array", "u64", "i64", "f64"};
 
-typedef struct {
+typedef struct ls_gguf_kv {
     ls_str key;
     uint32_t type, elem;        // elem: of an array's elements, else type
     uint64_t count;             // elements of an array, else 1
     const unsigned char *value; // first byte of the value (of the first element)
 } kv;
-
-struct ls_gguf {
-    ls_buf head; // copy of the header, if a file was opened
-    kv *kvs;
-    ls_gguf_tensor *tensors;
-    int n_kvs, n_tensors;
-    ls_map key_index, tensor_index; // hash of the name -> index; equal hashes are refused as duplicates
-};
 
 typedef struct {
     const unsigned char *base;
@@ -277,13 +268,6 @@ void ls_gguf_free(ls_gguf *g) {
     ls_map_free(&g->tensor_index);
     ls_buf_free(&g->head);
     free(g);
-}
-
-int ls_gguf_n_tensors(const ls_gguf *g) {
-    return g->n_tensors;
-}
-const ls_gguf_tensor *ls_gguf_tensor_at(const ls_gguf *g, int i) {
-    return &g->tensors[i];
 }
 
 static const kv *find_kv(const ls_gguf *g, const char *key) {

@@ -5,6 +5,7 @@
 #include "base/err.h"
 #include "base/file.h"
 #include "base/ggml.h"
+#include "base/map.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -18,7 +19,13 @@ typedef struct {
     uint64_t n_bytes;
 } ls_gguf_tensor;
 
-typedef struct ls_gguf ls_gguf;
+typedef struct ls_gguf {
+    ls_gguf_tensor *tensors;
+    int n_tensors, n_kvs;
+    struct ls_gguf_kv *kvs;         // metadata, read by the functions below
+    ls_map key_index, tensor_index; // hash of the name -> index; equal hashes are refused as duplicates
+    ls_buf head;                    // copy of the header, if a file was opened
+} ls_gguf;
 
 // Reads and parses the header of an open file; the caller may close the file then. Tensors are not read. Messages start
 // with the path.
@@ -27,9 +34,6 @@ ls_code ls_gguf_open(ls_gguf **out, const ls_file *f, ls_err *err);
 // fuzzing). *more (may be NULL): the only error is that the header continues after these n bytes.
 ls_code ls_gguf_parse(ls_gguf **out, const unsigned char *p, size_t n, uint64_t n_file, bool *more, ls_err *err);
 void ls_gguf_free(ls_gguf *g);
-
-int ls_gguf_n_tensors(const ls_gguf *g);
-const ls_gguf_tensor *ls_gguf_tensor_at(const ls_gguf *g, int i);
 
 // Metadata. Each returns LS_OK, LS_E_PARSE (missing: "no metadata key ..."; or of another type).
 ls_code ls_gguf_u32(const ls_gguf *g, const char *key, uint32_t *v, ls_err *err); // any integer that fits

@@ -430,7 +430,7 @@ static ls_code read_gguf(reading *r, ls_err *err) {
     ls_code code = ls_checkpoint_add_file(h->weights, r->folder, err);
     if (!code) code = ls_gguf_open(&g, &h->weights->files[0], err);
     if (!code && (code = read_metadata(h, g, err))) ls_err_prefix(err, "%s", r->folder);
-    for (int i = 0; !code && i < ls_gguf_n_tensors(g); i++) code = on_gguf_tensor(r, ls_gguf_tensor_at(g, i), err);
+    for (int i = 0; !code && i < g->n_tensors; i++) code = on_gguf_tensor(r, &g->tensors[i], err);
     ls_gguf_free(g);
     if (!code && r->d2t.name && r->d2t.n_in > (uint64_t)h->n_draft)
         code = ls_fail(err, LS_E_RANGE, "%s: 'd2t' has %llu values for %d tokens", r->folder,

@@ -30,7 +30,8 @@ static void forget(struct ls_quantized_memory *m) {
     m->any = false;
 }
 
-void ls_quantized_forget(struct ls_quantized_memory *m) {
+void ls_checkpoint_forget(const ls_checkpoint *c) {
+    struct ls_quantized_memory *m = c->quantized_memory;
     if (!m) return;
     pthread_rwlock_wrlock(&m->lock);
     forget(m);

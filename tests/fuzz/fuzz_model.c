@@ -33,8 +33,8 @@ static void gguf(const uint8_t *data, size_t n) {
     bool more;
     ls_hparams h;
     if (ls_gguf_parse(&g, data, n, n + DATA, &more, &err)) return;
-    for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
-        const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
+    for (int i = 0; i < g->n_tensors; i++) {
+        const ls_gguf_tensor *t = &g->tensors[i];
         if (t->offset > n + DATA || t->n_bytes > n + DATA - t->offset) abort();
     }
     if (!ls_hparams_gguf(&h, g, NULL, &err)) sum += (unsigned)h.n_layers;

@@ -95,7 +95,7 @@ static void a_good_file(void **state) {
     free(list);
     assert_int_equal(ls_gguf_u32(g, "s", &n, &err), LS_E_PARSE);
     assert_int_equal(ls_gguf_u32(g, "absent", &n, &err), LS_E_PARSE);
-    const ls_gguf_tensor *t = ls_gguf_tensor_at(g, 1);
+    const ls_gguf_tensor *t = &g->tensors[1];
     assert_memory_equal(t->name.p, "b", t->name.n);
     assert_int_equal(t->n_bytes, 34);
     assert_int_equal(t->offset + 34, b.n);
@@ -233,12 +233,12 @@ static void try_bytes(const char *p, size_t n) {
     ls_err err = {0};
     if (!ls_gguf_parse(&g, copy, n, n, NULL, &err)) {
         unsigned sum = 0;
-        for (int i = 0; i < ls_gguf_n_tensors(g); i++) {
-            const ls_gguf_tensor *t = ls_gguf_tensor_at(g, i);
+        for (int i = 0; i < g->n_tensors; i++) {
+            const ls_gguf_tensor *t = &g->tensors[i];
             assert_true(t->offset <= n && t->n_bytes <= n - t->offset);
             if (t->n_bytes) sum += copy[t->offset + t->n_bytes - 1];
         }
-        assert_true(sum <= 255u * (unsigned)ls_gguf_n_tensors(g)); // the bytes are read
+        assert_true(sum <= 255u * (unsigned)g->n_tensors); // the bytes are read
         ls_hparams hp;
         ls_hparams_gguf(&hp, g, NULL, &err);
         ls_gguf_free(g);

@@ -26,20 +26,16 @@ static bool is_same_time(struct timespec a, struct timespec b) {
 
 ls_code ls_file_open(ls_file *out, const char *path, ls_err *err) {
     *out = (ls_file){.fd = open(path, O_RDONLY | O_CLOEXEC)};
-    if (out->fd < 0) return ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    struct stat st;
-    ls_code code = LS_OK;
-    if (fstat(out->fd, &st) < 0) code = ls_fail(err, LS_E_IO, "%s: %s", path, strerror(errno));
-    else if (!S_ISREG(st.st_mode)) code = ls_fail(err, LS_E_IO, "%s: not a regular file", path);
-    if (code) {
-        close(out->fd);
-        out->fd = -1;
-        return code;
+    const bool found = out->fd >= 0 && !fstat(out->fd, &out->opened);
+    if (found && S_ISREG(out->opened.st_mode)) {
+        out->n_bytes = (uint64_t)out->opened.st_size;
+        out->path = ls_strdup(path);
+        return LS_OK;
     }
-    out->n_bytes = (uint64_t)st.st_size;
-    out->opened = st;
-    out->path = ls_strdup(path);
-    return LS_OK;
+    ls_fail(err, LS_E_IO, "%s: %s", path, found ? "not a regular file" : strerror(errno));
+    if (out->fd >= 0) close(out->fd);
+    out->fd = -1;
+    return LS_E_IO;
 }
 
 ls_code ls_file_read(const ls_file *f, uint64_t offset, void *out, size_t n, ls_err *err) {

@@ -21,7 +21,7 @@ void ls_sha256_hex(const void *p, size_t n, char out[65]) {
     if (EVP_Digest(p, n, digest, NULL, EVP_sha256(), NULL)) hex(digest, out);
 }
 
-void ls_hmac_hex(const char *secret, const void *p, size_t n, char out[65]) {
+void ls_hmac_hex(void *secret, const void *p, size_t n, char out[65]) {
     unsigned char digest[EVP_MAX_MD_SIZE];
     out[0] = 0;
     if (HMAC(EVP_sha256(), secret, (int)strlen(secret), p, n, digest, NULL)) hex(digest, out);

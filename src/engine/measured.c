@@ -43,7 +43,7 @@ static ls_code measure_forward(ls_kv_cache *t, int32_t rows, int repeats, double
     return measure_tree(t, rows, false, repeats, best_ms, NULL, err);
 }
 
-void ls_measured_key(const ls_model *m, const char *threads, char key[LS_MEASURED_KEY]) {
+char *ls_measured_path(const ls_model *m, const char *threads, char key[LS_MEASURED_KEY]) {
     char processor[128];
     ls_processor_name(processor, sizeof processor);
     const ls_engine *e = m->engine;
@@ -51,9 +51,6 @@ void ls_measured_key(const ls_model *m, const char *threads, char key[LS_MEASURE
     if (e->expert_memory) snprintf(experts, sizeof experts, "%llu bytes | ", (unsigned long long)e->expert_memory);
     snprintf(key, LS_MEASURED_KEY, "%s | %s | %s | %s | %s | %s | %s%s threads | %s", LS_VERSION, m->sha256, e->device,
              e->dtype, e->kernel, e->version, experts, threads, processor);
-}
-
-char *ls_measured_path(const ls_model *m, const char *key) {
     if (!*m->file) return NULL;
     uint32_t hash = 2166136261u; // FNV-1a; the file repeats the key, so a collision is only a miss
     for (const char *p = key; *p; p++) hash = (hash ^ (unsigned char)*p) * 16777619u;
@@ -360,8 +357,7 @@ ls_code ls_costs_get(ls_cost_curve *out, ls_model *m, ls_costs_wish wish, double
     kept_costs before, now = {0};
     *noise = (ls_costs_noise){0};
     snprintf(threads, sizeof threads, "%d", m->engine->threads);
-    ls_measured_key(m, threads, key);
-    char *path = ls_measured_path(m, key);
+    char *path = ls_measured_path(m, threads, key);
     if (!path) busy = 2; // the times of the scripted model have no meaning
     const bool kept = path && load_costs(&before, path, key);
     if (!kept && m->costs) before = *(const kept_costs *)m->costs; // used if no file can be written
@@ -509,8 +505,7 @@ ls_code ls_threads_choose(ls_model *m, bool again, ls_progress progress, void *u
     if (!e->use_threads || e->slow) return LS_OK;
     char range[64], key[LS_MEASURED_KEY];
     snprintf(range, sizeof range, "%d to %d", e->usual_threads, e->most_threads);
-    ls_measured_key(m, range, key);
-    char *path = ls_measured_path(m, key);
+    char *path = ls_measured_path(m, range, key);
     ls_code code = LS_OK;
     ls_measured is;
     bool kept = load_threads(e, path, key, &is);

@@ -7,10 +7,9 @@
 
 enum { LS_MEASURED_KEY = 1200 };
 // The cache key, one line with everything that affects the time of a forward: program, model, device, arithmetic,
-// kernels, library, threads (as given by the caller), processor.
-void ls_measured_key(const ls_model *m, const char *threads, char key[LS_MEASURED_KEY]);
-// The path of that key's file. Owned by the caller. NULL: nothing is cached (the scripted model, or no cache folder).
-char *ls_measured_path(const ls_model *m, const char *key);
+// kernels, library, threads (as given by the caller), processor. Returns the path of that key's file, owned by the
+// caller; NULL: nothing is cached (the scripted model, or no cache folder).
+char *ls_measured_path(const ls_model *m, const char *threads, char key[LS_MEASURED_KEY]);
 
 // How it was measured: with few forwards, so that an answer begins at once; disturbed by other programs; undisturbed.
 typedef enum { LS_MEASURED_BRIEFLY, LS_MEASURED_BUSY, LS_MEASURED_QUIETLY, LS_MEASURED_HOWS } ls_measured_how;

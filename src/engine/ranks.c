@@ -82,10 +82,6 @@ static bool stop_joining(void *ud) {
     return (r->children && ls_children_first_ended(r->children)) || is_stopped(ud);
 }
 
-static void mac(void *secret, const void *p, size_t n, char out[LST_MAC + 1]) {
-    ls_hmac_hex(secret, p, n, out);
-}
-
 // The wire to a launcher's ranks.
 static ls_code join_by_gloo(ls_ranks *r, lst_wire *wire, ls_err *err) {
     const lst_torch *torch;
@@ -94,7 +90,7 @@ static ls_code join_by_gloo(ls_ranks *r, lst_wire *wire, ls_err *err) {
                                 .store = r->own.store,
                                 .serves = r->own.serves,
                                 .address = r->own.address,
-                                .mac = mac,
+                                .mac = ls_hmac_hex,
                                 .secret = r->own.token,
                                 .timeout_ms = r->own.timeout_s * 1000,
                                 .stop = stop_joining,

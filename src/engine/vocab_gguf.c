@@ -90,16 +90,13 @@ static ls_code token_types(common *c, const ls_gguf *g, ls_err *err) {
     return LS_OK;
 }
 
-static ls_code read_common(common *c, const ls_gguf *g, bool llama, bool t5, ls_err *err) {
+// bos, eos: of files that name none.
+static ls_code read_common(common *c, const ls_gguf *g, int32_t bos, int32_t eos, ls_err *err) {
     ls_code code;
     if ((code = ls_gguf_str_array(g, "tokenizer.ggml.tokens", &c->tokens, &c->src.n_tokens, err)) ||
         (code = token_types(c, g, err)) ||
-        (code = token_id(g, "tokenizer.ggml.bos_token_id", c->src.n_tokens, llama ? 1 : -1, &c->src.bos, err)) ||
-        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->src.n_tokens,
-                         llama ? 2
-                         : t5  ? 1
-                               : -1,
-                         &c->src.eos, err)) ||
+        (code = token_id(g, "tokenizer.ggml.bos_token_id", c->src.n_tokens, bos, &c->src.bos, err)) ||
+        (code = token_id(g, "tokenizer.ggml.eos_token_id", c->src.n_tokens, eos, &c->src.eos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_bos_token", &c->add_bos, err)) ||
         (code = flag(g, "tokenizer.ggml.add_eos_token", &c->add_eos, err)) || (code = variables(c, g, err)))
         return code;
@@ -217,19 +214,17 @@ ls_code ls_vocab_gguf(ls_vocab **out, const ls_gguf *g, ls_err *err) {
     else if (!bytes && !gemma && !llama && !t5)
         code = ls_fail(err, LS_E_UNSUPPORTED, "tokenizer '%.*s' is not supported (supported: gpt2, gemma4, llama, t5)",
                        (int)(kind.n < 64 ? kind.n : 64), kind.p);
-    if (!code) code = read_common(&c, g, llama, t5, err);
+    if (!code) code = read_common(&c, g, llama ? 1 : -1, llama ? 2 : t5 ? 1 : -1, err);
     if (!code) code = llama || t5 ? sentencepiece(out, &c, g, t5, err) : with_merges(out, &c, g, gemma, err);
-    if (!code) {
-        static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
-        for (size_t i = 0; i < 2 && !code; i++) {
-            int32_t id;
-            code = token_id(g, ends[i], c.src.n_tokens, -1, &id, err);
-            if (!code) ls_vocab_add_end(*out, id);
-        }
-        if (code) {
-            ls_vocab_free(*out);
-            *out = NULL;
-        }
+    static const char *const ends[] = {"tokenizer.ggml.eot_token_id", "tokenizer.ggml.eom_token_id"};
+    for (size_t i = 0; i < 2 && !code; i++) {
+        int32_t id;
+        code = token_id(g, ends[i], c.src.n_tokens, -1, &id, err);
+        if (!code) ls_vocab_add_end(*out, id);
+    }
+    if (code) {
+        ls_vocab_free(*out);
+        *out = NULL;
     }
     free(c.tokens);
     free(c.types);

@@ -258,8 +258,7 @@ static ls_model model = {.engine = &engine, .file = "model", .sha256 = "01234567
 static char *keep(const uint8_t *data, size_t n, const char *threads) {
     char key[LS_MEASURED_KEY];
     setenv("XDG_CACHE_HOME", fuzz_folder(), 1);
-    ls_measured_key(&model, threads, key);
-    char *path = ls_measured_path(&model, key);
+    char *path = ls_measured_path(&model, threads, key);
     const uint8_t *first = memchr(data, '\n', n),
                   *second = first ? memchr(first + 1, '\n', (size_t)(data + n - first - 1)) : NULL;
     ls_buf file = {0};

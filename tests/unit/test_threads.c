@@ -217,8 +217,7 @@ static void a_choice_is_measured_and_kept(void **state) {
     assert_non_null(mkdtemp(dir));
     char *old = getenv("XDG_CACHE_HOME") ? ls_strdup(getenv("XDG_CACHE_HOME")) : NULL;
     setenv("XDG_CACHE_HOME", dir, 1);
-    ls_measured_key(&model, "8 to 8", key);
-    char *path = ls_measured_path(&model, key);
+    char *path = ls_measured_path(&model, "8 to 8", key);
     // interrupted wherever it is, or where a forward fails, it leaves the usual number and nothing in the cache
     int calls = 0;
     for (int code = LS_E_CANCELLED; code; calls++) {

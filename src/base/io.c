@@ -400,16 +400,12 @@ static void wait_for_thread(ls_sink *s, patience *w) {
     if (!s->error) s->error = ETIMEDOUT;
 }
 
-static ls_code cannot_open(const char *path, ls_err *err) {
-    if (errno == ECANCELED) return ls_fail(err, LS_E_CANCELLED, "interrupted: no program reads %s", path);
-    return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
-}
-
 ls_code ls_sink_open(ls_sink **out, const char *path, ls_progress go_on, void *ud, ls_err *err) {
     *out = NULL;
     // The thread truncates the file at the first write, so a run that fails to start destroys nothing.
     const int fd = strcmp(path, "-") ? ls_open_output(path, O_CREAT, LS_FILE_PRIVATE, go_on, ud) : STDOUT_FILENO;
-    if (fd < 0) return cannot_open(path, err);
+    if (fd < 0 && errno == ECANCELED) return ls_fail(err, LS_E_CANCELLED, "interrupted: no program reads %s", path);
+    if (fd < 0) return ls_fail(err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
     struct stat st;
     const bool regular = !fstat(fd, &st) && S_ISREG(st.st_mode);
     if (regular && fd != STDOUT_FILENO && flock(fd, LOCK_EX | LOCK_NB) && errno == EWOULDBLOCK) {

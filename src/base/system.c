@@ -109,8 +109,12 @@ static bool affinity(cpu_set_t *set) {
     return !sched_getaffinity(0, sizeof *set, set);
 }
 
+static ls_cgroup limits(void) {
+    return ls_cgroup_limits_in("/sys/fs/cgroup", "/proc/self/cgroup");
+}
+
 static int32_t cut_by_quota(int32_t n) {
-    const double most = ceil(ls_cgroup_limits().processors);
+    const double most = ceil(limits().processors);
     return most < 1 ? 1 : most < n ? (int32_t)most : n;
 }
 
@@ -228,17 +232,13 @@ ls_cgroup ls_cgroup_limits_in(const char *mount, const char *membership) {
     return c;
 }
 
-ls_cgroup ls_cgroup_limits(void) {
-    return ls_cgroup_limits_in("/sys/fs/cgroup", "/proc/self/cgroup");
-}
-
 // ---- memory
 
 uint64_t ls_memory_free(void) {
     char text[64];
     ls_sysfile_line("/proc/meminfo", "MemAvailable:", text, sizeof text);
     const uint64_t n = 1024 * strtoull(text, NULL, 10);
-    const double left = ls_cgroup_limits().memory_bytes;
+    const double left = limits().memory_bytes;
     if (n ? left >= (double)n : left > 1e18) return n;
     return left < 1 ? 1 : (uint64_t)left; // 0 means unknown
 }

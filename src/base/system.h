@@ -46,8 +46,7 @@ typedef struct {
     double memory_bytes; // limit minus usage, which excludes inactive file cache; INFINITY: no limit
 } ls_cgroup;
 
-ls_cgroup ls_cgroup_limits(void);
-// The same with other paths for /sys/fs/cgroup and /proc/self/cgroup. A missing or malformed file sets no limit.
+// mount, membership: /sys/fs/cgroup and /proc/self/cgroup. A missing or malformed file sets no limit.
 ls_cgroup ls_cgroup_limits_in(const char *mount, const char *membership);
 
 // Bytes that this process may still use: the available memory of the system, limited by control groups. 0: not known.

@@ -137,7 +137,6 @@ ls_code ls_checkpoint_add(ls_checkpoint *c, ls_tensor t, ls_err *err) {
     t.source = t.type;
     ls_map_put(&c->index, ls_hash_name(t.name, strlen(t.name)), c->n_tensors);
     c->tensors[c->n_tensors++] = t;
-    c->n_bytes += t.n_bytes;
     return LS_OK;
 }
 
@@ -295,6 +294,7 @@ ls_code ls_checkpoint_open(ls_checkpoint **out, const char *path, ls_err *err) {
     const bool folder = !stat(path, &st) && S_ISDIR(st.st_mode);
     ls_code code = folder ? ls_checkpoint_of_folder(c, path, err) : open_gguf(c, path, err);
     if (!code && c->hparams.arch) code = complete(c, err);
+    for (int i = 0; i < c->n_tensors; i++) c->n_bytes += c->tensors[i].n_bytes;
     if (code) ls_checkpoint_close(c);
     else *out = c;
     return code;

@@ -86,8 +86,6 @@ ls_code ls_pad_checkpoint(ls_checkpoint *c, ls_err *err) {
             code = pad(c, t, parts[k].out, both ? 2 : parts[k].groups, parts[k].from, parts[k].to, err);
         }
     }
-    c->n_bytes = 0;
-    for (int i = 0; i < c->n_tensors; i++) c->n_bytes += c->tensors[i].n_bytes;
     h->stated_head_dim = hd;
     h->stated_ff = ff;
     h->head_dim = wide;
@@ -119,9 +117,10 @@ static void to_floats(int type, const unsigned char *p, uint64_t n, float *out) 
 // Row `row` of the padded tensor: reads it, converts it to f32 if needed, and inserts the zeros.
 static ls_code read_row(const ls_checkpoint *c, const ls_tensor *t, uint64_t row, unsigned char *source, float *floats,
                         unsigned char *dst, ls_err *err) {
-    const uint64_t n_in = t->in.groups ? (uint64_t)t->in.groups * (uint64_t)t->in.from : t->n_in,
-                   bytes = ls_row_bytes(t->source, n_in), padded = ls_row_bytes(t->type, t->n_in);
-    memset(dst, 0, padded);
+    const ls_padding whole = {1, (int32_t)t->n_in, (int32_t)t->n_in}, in = t->in.groups ? t->in : whole;
+    const uint64_t n_in = (uint64_t)in.groups * (uint64_t)in.from, bytes = ls_row_bytes(t->source, n_in),
+                   some = ls_row_bytes(t->type, (uint64_t)in.from), all = ls_row_bytes(t->type, (uint64_t)in.to);
+    memset(dst, 0, ls_row_bytes(t->type, t->n_in));
     if (t->out.groups) {
         const uint64_t group = row / (uint64_t)t->out.to, k = row % (uint64_t)t->out.to;
         if (k >= (uint64_t)t->out.from) return LS_OK;
@@ -134,10 +133,7 @@ static ls_code read_row(const ls_checkpoint *c, const ls_tensor *t, uint64_t row
         to_floats(t->source, source, n_in, floats);
         from = (const unsigned char *)floats;
     }
-    if (!t->in.groups) memcpy(dst, from, padded);
-    const uint64_t some = t->in.groups ? ls_row_bytes(t->type, (uint64_t)t->in.from) : 0,
-                   all = t->in.groups ? ls_row_bytes(t->type, (uint64_t)t->in.to) : 0;
-    for (uint64_t g = 0; g < (uint64_t)t->in.groups; g++) memcpy(dst + g * all, from + g * some, some);
+    for (uint64_t g = 0; g < (uint64_t)in.groups; g++) memcpy(dst + g * all, from + g * some, some);
     return LS_OK;
 }
 

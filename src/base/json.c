@@ -77,10 +77,20 @@ const char *ls_json_str(const ls_json *v, size_t *n) {
     return json_string_value(v);
 }
 
-bool ls_json_is(const ls_json *v, const char *text) {
-    size_t n;
+ls_str ls_json_text(const ls_json *v) {
+    size_t n = 0;
     const char *p = ls_json_str(v, &n);
-    return p && n == strlen(text) && !memcmp(p, text, n);
+    return (ls_str){p, n};
+}
+
+bool ls_json_flag(const ls_json *object, const char *key, bool otherwise) {
+    ls_json_bool(ls_json_get(object, key), &otherwise);
+    return otherwise;
+}
+
+bool ls_json_is(const ls_json *v, const char *text) {
+    const ls_str s = ls_json_text(v);
+    return s.p && ls_str_is(s, text);
 }
 
 bool ls_json_int(const ls_json *v, int64_t *out) {

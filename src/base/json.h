@@ -16,12 +16,14 @@ ls_code ls_json_parse(ls_json **out, const char *text, size_t n, const char *whe
 ls_code ls_json_parse_pythons(ls_json **out, const char *text, size_t n, const char *where, ls_err *err);
 void ls_json_free(ls_json *doc);
 
-const ls_json *ls_json_get(const ls_json *object, const char *key);   // NULL: not an object, or no such key
-const ls_json *ls_json_given(const ls_json *object, const char *key); // the same, and NULL for null
-const char *ls_json_str(const ls_json *v, size_t *n);                 // NULL: not a string (v may be NULL)
-bool ls_json_is(const ls_json *v, const char *text);                  // a string, and this one
-bool ls_json_int(const ls_json *v, int64_t *out);                     // also 3.0
-bool ls_json_num(const ls_json *v, double *out);                      // null is NAN
+const ls_json *ls_json_get(const ls_json *object, const char *key);        // NULL: not an object, or no such key
+const ls_json *ls_json_given(const ls_json *object, const char *key);      // the same, and NULL for null
+const char *ls_json_str(const ls_json *v, size_t *n);                      // NULL: not a string (v may be NULL)
+ls_str ls_json_text(const ls_json *v);                                     // the same; else {NULL, 0}
+bool ls_json_flag(const ls_json *object, const char *key, bool otherwise); // the value, if it is true or false
+bool ls_json_is(const ls_json *v, const char *text);                       // a string, and this one
+bool ls_json_int(const ls_json *v, int64_t *out);                          // also 3.0
+bool ls_json_num(const ls_json *v, double *out);                           // null is NAN
 bool ls_json_bool(const ls_json *v, bool *out);
 bool ls_json_is_real(const ls_json *v);        // a number with a fraction or an exponent: 3.0
 bool ls_json_is_null(const ls_json *v);        // false if v is NULL

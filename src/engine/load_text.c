@@ -44,19 +44,17 @@ static void free_templates(templates *t) {
 }
 
 static void add_json(templates *t, const char *name, const ls_json *text) {
-    size_t n;
-    const char *p = ls_json_str(text, &n);
-    if (p) ls_buf_add(add(t, name, strlen(name)), p, n);
+    const ls_str s = ls_json_text(text);
+    if (s.p) ls_buf_add(add(t, name, strlen(name)), s.p, s.n);
 }
 
 // A string, an object from names to strings, or a list of {"name", "template"}.
 static void in_config(templates *t, const ls_json *v) {
-    size_t n;
     add_json(t, "default", v);
     for (ls_json_member m = {0}; ls_json_next(v, &m);) add_json(t, m.key, m.value);
     for (size_t i = 0; i < ls_json_size(v); i++) {
         const ls_json *one = ls_json_at(v, i);
-        const char *name = ls_json_str(ls_json_get(one, "name"), &n);
+        const char *name = ls_json_str(ls_json_get(one, "name"), NULL);
         if (name) add_json(t, name, ls_json_get(one, "template"));
     }
 }

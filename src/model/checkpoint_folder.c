@@ -424,8 +424,7 @@ static ls_code add_kind(ls_checkpoint *c, void *ud, const ls_safetensor *t, ls_e
 static void say_nearest(ls_checkpoint *c, const ls_json *config, ls_err *err) {
     const ls_json *text = ls_json_given(config, "text_config");
     ls_tensor_kinds kinds = {0};
-    ls_str type = {0};
-    type.p = ls_json_str(ls_json_get(text ? text : config, "model_type"), &type.n);
+    const ls_str type = ls_json_text(ls_json_get(text ? text : config, "model_type"));
     if (!type.p || ls_arch_find(type, true)) return; // something else is wrong
     ls_checkpoint_safetensors(c, c->folder, "model.safetensors", add_kind, &kinds, &(ls_err){0});
     ls_nearest_say(&kinds, type, true, err);

@@ -244,7 +244,6 @@ static ls_code config_takes(ls_head *h, const ls_json *config, ls_err *err) {
 
 static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
     const ls_json *width = ls_json_get(config, "num_hidden_layers");
-    bool before = false;
     int64_t layers;
     ls_code code;
     if (ls_json_get(config, "speculators_model_type"))
@@ -255,7 +254,7 @@ static ls_code config_eagle(ls_head *h, const ls_json *config, ls_err *err) {
         return ls_fail(err, LS_E_UNSUPPORTED, "'num_hidden_layers' is %lld; only heads of one layer are supported",
                        (long long)layers);
     if ((code = ls_hparams_config(&h->hparams, config, err))) return code;
-    if (ls_json_bool(ls_json_get(config, "norm_before_residual"), &before) && before)
+    if (ls_json_flag(config, "norm_before_residual", false))
         return ls_fail(err, LS_E_UNSUPPORTED, "'norm_before_residual' is true, which is not supported");
     if ((code = ls_config_int(config, "vocab_size", 2, MOST_VOCAB - 1, &h->hparams.n_vocab, err))) return code;
     if (!h->hparams.n_vocab) return ls_fail(err, LS_E_PARSE, "no 'vocab_size'");

@@ -93,14 +93,12 @@ static ls_code rope_yarn(ls_hparams *h, const ls_json *r, double base, source *s
     const double magnitude = one != 0 && all != 0 ? ls_yarn_magnitude(factor, one) / ls_yarn_magnitude(factor, all)
                                                   : ls_yarn_magnitude(factor, 1);
     const double fast = number(s, r, "beta_fast", 32), slow = number(s, r, "beta_slow", 1);
-    bool rounds = true;
-    ls_json_bool(ls_json_get(r, "truncate"), &rounds);
     const ls_yarn y = {.factor = factor,
                        .original = old,
                        .fast = fast != 0 ? fast : 32, // as in transformers, 0 is the usual number
                        .slow = slow != 0 ? slow : 1,
                        .magnitude = number(s, r, "attention_factor", magnitude),
-                       .sharp = !rounds};
+                       .sharp = !ls_json_flag(r, "truncate", true)};
     if (!(factor > 0) || !(old >= 1) || !(y.fast > 0) || !(y.slow > 0) || !(base > 1))
         return ls_fail(s->err, LS_E_RANGE, "the rotary scaling 'yarn' has a factor, a length or a beta out of range");
     ls_rope_yarn(h, base, &y);
@@ -195,9 +193,8 @@ static ls_code read_window(ls_hparams *h, source *s) {
     const bool listed = !h->arch->long_rope && !h->arch->layer_norm; // Phi's and StarCoder's classes ignore a list
     const ls_json *types = listed ? ls_json_get(s->j, "layer_types") : NULL;
     int32_t from = h->arch->late_window, pattern = h->arch->pattern;
-    bool used = !from; // Qwen's window is off by default
+    const bool used = ls_json_flag(s->j, "use_sliding_window", !from); // Qwen's window is off by default
     ls_code code;
-    ls_json_bool(ls_json_get(s->j, "use_sliding_window"), &used);
     if (used && h->arch->rope_every && ls_json_given(s->j, "sliding_window"))
         return ls_fail(s->err, LS_E_UNSUPPORTED, "'use_sliding_window' is not supported in the architecture %s",
                        h->arch->hf);
@@ -285,7 +282,7 @@ static ls_code read_experts(ls_hparams *h, source *s) {
     if (a->shared) h->n_ff_shared = shared * h->n_ff_expert;
     h->sum_experts = a->router != LS_ROUTER_ALL || a->balanced;
     if (sigmoid || (a->router == LS_ROUTER_ALL && !a->balanced))
-        ls_json_bool(ls_json_get(s->j, "norm_topk_prob"), &h->sum_experts);
+        h->sum_experts = ls_json_flag(s->j, "norm_topk_prob", h->sum_experts);
     if (a->activation == LS_ACT_CLAMPED &&
         (number(s, s->j, "swiglu_limit", 7) != 7 || number(s, s->j, "swiglu_alpha", 1.702) != 1.702))
         return ls_fail(s->err, LS_E_UNSUPPORTED, "only 'swiglu_limit' 7 and 'swiglu_alpha' 1.702 are supported");
@@ -341,9 +338,7 @@ static ls_code read_sizes(ls_hparams *h, source *s) {
     if ((code = may_int(s, "num_key_value_heads", 1, h->n_heads, &h->n_kv_heads)) ||
         (code = may_int(s, "head_dim", 2, 1024, &h->head_dim)))
         return code;
-    bool normed = false;
-    ls_json_bool(ls_json_get(s->j, "use_qk_norm"), &normed);
-    h->qk_norm = normed || !a->qk_norm_stated ? a->qk_norm : LS_QK_NORM_NONE;
+    h->qk_norm = ls_json_flag(s->j, "use_qk_norm", false) || !a->qk_norm_stated ? a->qk_norm : LS_QK_NORM_NONE;
     return may_int(s, "max_position_embeddings", 16, 1 << 22, &h->n_context);
 }
 
@@ -351,17 +346,15 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
     const ls_json *whole = config, *text = ls_json_given(config, "text_config");
     ls_hparams h = {.residual_scale = 1, .logit_scale = 1, .embd_scale = 1};
     source s = {config, NULL, err};
-    size_t n = 0;
     h.partial = text || ls_json_given(config, "vision_config");
     if (text) s.j = config = text; // the text part of a vision model
-    const char *type = ls_json_str(ls_json_get(config, "model_type"), &n);
-    if (!type) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
-    h.arch = ls_arch_find((ls_str){type, n}, true);
+    const ls_str type = ls_json_text(ls_json_get(config, "model_type"));
+    if (!type.p) return ls_fail(err, LS_E_PARSE, "no 'model_type'");
+    h.arch = ls_arch_find(type, true);
     if (!h.arch)
-        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(n < 64 ? n : 64), type);
-    bool both_ways = false;
-    ls_json_bool(ls_json_get(config, "use_bidirectional_attention"), &both_ways);
-    if (both_ways)
+        return ls_fail(err, LS_E_UNSUPPORTED, "model_type '%.*s' is not supported", (int)(type.n < 64 ? type.n : 64),
+                       type.p);
+    if (ls_json_flag(config, "use_bidirectional_attention", false))
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "the model is an encoder ('use_bidirectional_attention'); only decoders are supported");
     ls_code code;
@@ -382,10 +375,10 @@ ls_code ls_hparams_config(ls_hparams *out, const ls_json *config, ls_err *err) {
         fits |= h.arch->activation == i && ls_json_is(act, activations[i]);
     }
     if (!known_act) {
-        type = ls_json_str(act, &n);
+        const ls_str name = ls_json_text(act);
         return ls_fail(err, LS_E_UNSUPPORTED,
                        "activation '%.*s' is not supported (supported: silu, gelu_pytorch_tanh, relu2 and xielu)",
-                       (int)(type && n < 40 ? n : 0), type ? type : "");
+                       (int)(name.n < 40 ? name.n : 0), name.p ? name.p : "");
     }
     if (!fits) return ls_fail(err, LS_E_UNSUPPORTED, "the activation does not fit the architecture %s", h.arch->hf);
     h.norm_offset = h.arch->gemma ? 1 : 0;

@@ -3,8 +3,8 @@
 
 // LS_E_UNSUPPORTED: v is none of the words, which commas separate. shown: them, for the message; NULL: as they are.
 static ls_code one_of(const char *what, const ls_json *v, const char *words, const char *shown, ls_err *err) {
-    ls_str text = {0}, word;
-    text.p = ls_json_str(v, &text.n);
+    const ls_str text = ls_json_text(v);
+    ls_str word;
     for (const char *rest = words; text.p && (word.p = ls_next_word(&rest, ", ", &word.n));)
         if (ls_str_same(text, word)) return LS_OK;
     return ls_fail(err, LS_E_UNSUPPORTED,

@@ -24,17 +24,6 @@ static const tokenizer_class classes[] = {
     {"T5Tokenizer", {NULL, "</s>", "<unk>", "<pad>"}, false, false},
 };
 
-ls_str ls_json_text(const ls_json *v) {
-    size_t n = 0;
-    const char *p = ls_json_str(v, &n);
-    return (ls_str){p, n};
-}
-
-bool ls_json_flag(const ls_json *object, const char *key, bool fallback) {
-    bool b;
-    return ls_json_bool(ls_json_get(object, key), &b) ? b : fallback;
-}
-
 ls_added ls_added_flags(const ls_json *t, bool special) {
     ls_added a = {
         .id = -1,

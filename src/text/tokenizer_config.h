@@ -35,8 +35,6 @@ typedef struct {
     int prefix_space;      // add_prefix_space: 1, 0, -1: not said
 } ls_tokenizer_config;
 
-ls_str ls_json_text(const ls_json *v); // a string, held by its document; else {NULL, 0}
-bool ls_json_flag(const ls_json *object, const char *key, bool fallback); // fallback: not there, or no bool
 // The flags of a token's object; special: where it does not say.
 ls_added ls_added_flags(const ls_json *t, bool special);
 // LS_E_PARSE with the file and the entry. ls_tokenizer_config_free in any case.

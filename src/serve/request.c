@@ -64,13 +64,8 @@ static ls_code check_size(ls_str body, ls_err *err) {
     return LS_OK;
 }
 
-const ls_json *ls_request_field(const ls_json *o, const char *key) {
-    const ls_json *v = ls_json_get(o, key);
-    return ls_json_is_null(v) ? NULL : v;
-}
-
 static ls_code take_int(const ls_json *o, const char *key, int64_t least, int64_t most, int32_t *out, ls_err *err) {
-    const ls_json *v = ls_request_field(o, key);
+    const ls_json *v = ls_json_given(o, key);
     int64_t n = 0;
     if (v && (!ls_json_int(v, &n) || n < least || n > most))
         return ls_fail(err, LS_E_USAGE, "%s must be a whole number from %lld to %lld", key, (long long)least,
@@ -80,7 +75,7 @@ static ls_code take_int(const ls_json *o, const char *key, int64_t least, int64_
 }
 
 static ls_code take_num(const ls_json *o, const char *key, double least, double most, double *out, ls_err *err) {
-    const ls_json *v = ls_request_field(o, key);
+    const ls_json *v = ls_json_given(o, key);
     double x = 0;
     if (v && (!ls_json_num(v, &x) || !(x >= least && x <= most)))
         return ls_fail(err, LS_E_USAGE, "%s must be a number from %g to %g", key, least, most);
@@ -89,12 +84,12 @@ static ls_code take_num(const ls_json *o, const char *key, double least, double 
 }
 
 static ls_code take_bool(const ls_json *o, const char *key, bool *out, ls_err *err) {
-    const ls_json *v = ls_request_field(o, key);
+    const ls_json *v = ls_json_given(o, key);
     return v && !ls_json_bool(v, out) ? ls_fail(err, LS_E_USAGE, "%s must be true or false", key) : LS_OK;
 }
 
 static ls_code take_model(const ls_json *o, const ls_request_defaults *d, ls_err *err) {
-    const ls_json *v = ls_request_field(o, "model");
+    const ls_json *v = ls_json_given(o, "model");
     const char *name = ls_json_str(v, NULL);
     if (v && !name) return ls_fail(err, LS_E_USAGE, "model must be a string");
     for (int i = 0; name && d->models[i]; i++)
@@ -104,7 +99,7 @@ static ls_code take_model(const ls_json *o, const ls_request_defaults *d, ls_err
 }
 
 static ls_code take_seed(ls_request *r, const ls_json *o, const ls_request_defaults *d, ls_err *err) {
-    const ls_json *v = ls_request_field(o, "seed");
+    const ls_json *v = ls_json_given(o, "seed");
     int64_t seed;
     if (v && !ls_json_int(v, &seed)) return ls_fail(err, LS_E_USAGE, "seed must be a whole number");
     if (v) r->sampling.seed = (uint64_t)seed;
@@ -130,7 +125,7 @@ static ls_code take_stops(ls_request *r, const ls_json *v, const char *key, ls_e
 
 static ls_code take_logprobs(ls_request *r, const ls_json *o, ls_err *err) {
     if (r->api == LS_API_COMPLETIONS) {
-        r->logprobs = ls_request_field(o, "logprobs") != NULL;
+        r->logprobs = ls_json_given(o, "logprobs") != NULL;
         return take_int(o, "logprobs", 0, LST_ROW_TOP, &r->top_logprobs, err);
     }
     ls_code code = take_bool(o, "logprobs", &r->logprobs, err);
@@ -141,15 +136,15 @@ static ls_code take_logprobs(ls_request *r, const ls_json *o, ls_err *err) {
 
 // Options whose only supported value is an object {"type": name}.
 static ls_code only_type(const ls_json *o, const char *key, const char *name, ls_err *err) {
-    const ls_json *v = ls_request_field(o, key);
+    const ls_json *v = ls_json_given(o, key);
     return v && !ls_json_is(ls_json_get(v, "type"), name)
                ? ls_fail(err, LS_E_USAGE, "%s is not supported, except {\"type\": \"%s\"}", key, name)
                : LS_OK;
 }
 
 static ls_code take_prompt(ls_request *r, const ls_json *o, ls_err *err) {
-    const char *key = ls_request_field(o, "content") ? "content" : "prompt";
-    const ls_json *v = ls_request_field(o, key);
+    const char *key = ls_json_given(o, "content") ? "content" : "prompt";
+    const ls_json *v = ls_json_given(o, key);
     size_t n;
     if (ls_json_size(v) == 1) v = ls_json_at(v, 0);
     const char *text = ls_json_str(v, &n);
@@ -159,7 +154,7 @@ static ls_code take_prompt(ls_request *r, const ls_json *o, ls_err *err) {
 }
 
 static ls_code take_tokens(ls_request *r, const ls_json *o, ls_err *err) {
-    const ls_json *v = ls_request_field(o, "tokens");
+    const ls_json *v = ls_json_given(o, "tokens");
     int64_t id;
     if (!ls_json_is_array(v)) return ls_fail(err, LS_E_USAGE, "tokens must be a list of ids");
     for (size_t i = 0; i < ls_json_size(v); i++) {
@@ -173,18 +168,18 @@ static ls_code take_tokens(ls_request *r, const ls_json *o, ls_err *err) {
 static ls_code take_decoding(ls_request *r, const ls_json *o, const ls_request_defaults *d, ls_err *err) {
     const bool messages = r->api == LS_API_MESSAGES;
     const char *stop = messages ? "stop_sequences" : "stop";
-    const ls_json *options = ls_request_field(o, "stream_options");
+    const ls_json *options = ls_json_given(o, "stream_options");
     ls_code code = LS_OK;
     r->max_tokens = d->decode->max_tokens;
     r->sampling = d->decode->sampling;
-    if (messages && !ls_request_field(o, "max_tokens")) code = ls_fail(err, LS_E_USAGE, "max_tokens is required");
+    if (messages && !ls_json_given(o, "max_tokens")) code = ls_fail(err, LS_E_USAGE, "max_tokens is required");
     if (!code) code = take_int(o, "max_tokens", 1, INT32_MAX, &r->max_tokens, err);
     if (!code) code = take_int(o, "max_completion_tokens", 1, INT32_MAX, &r->max_tokens, err);
     if (!code) code = take_num(o, "temperature", 0, 100, &r->sampling.temperature, err);
     if (!code) code = take_num(o, "top_p", 1e-6, 1, &r->sampling.top_p, err);
     if (!code) code = take_int(o, "top_k", 0, 1000000, &r->sampling.top_k, err);
     if (!code) code = take_seed(r, o, d, err);
-    if (!code) code = take_stops(r, ls_request_field(o, stop), stop, err);
+    if (!code) code = take_stops(r, ls_json_given(o, stop), stop, err);
     if (!code) code = take_bool(o, "stream", &r->stream, err);
     if (!code && options) code = take_bool(options, "include_usage", &r->usage, err);
     if (!code) code = take_logprobs(r, o, err);
@@ -205,7 +200,7 @@ ls_code ls_request_read(ls_request *out, ls_api api, ls_str body, const ls_reque
     if (!code && api <= LS_API_MESSAGES) code = take_decoding(out, o, d, err);
     if (!code) {
         if (api == LS_API_DETOKENIZE) code = take_tokens(out, o, err);
-        else if (api == LS_API_COMPLETIONS || (api == LS_API_TOKENIZE && !ls_request_field(o, "messages")))
+        else if (api == LS_API_COMPLETIONS || (api == LS_API_TOKENIZE && !ls_json_given(o, "messages")))
             code = take_prompt(out, o, err);
         else code = ls_request_messages(out, o, d->system, err);
     }

@@ -39,7 +39,6 @@ void ls_request_free(ls_request *r);
 
 // ---- for request.c and request_messages.c
 
-const ls_json *ls_request_field(const ls_json *o, const char *key); // NULL: absent, or null
 // Fills r->chat, r->text and r->tools, as chat templates take them, from the request's body. system: the message of a
 // conversation without one, or NULL.
 ls_code ls_request_messages(ls_request *r, const ls_json *body, const char *system, ls_err *err);

@@ -103,14 +103,13 @@ static ls_code put_message(conversation *c, const ls_json *m) {
     for (ls_json_member k = {0}; ls_json_next(m, &k);)
         if (!ls_json_is_null(k.value) && ls_str_among((ls_str){k.key, strlen(k.key)}, known) < 0) bad = k.key;
     if (bad) return ls_fail(c->err, LS_E_USAGE, "messages[%zu]: the field %.60s is not supported", c->at, bad);
-    ls_code code = content_text(c, ls_request_field(m, "content"), NULL, &text);
-    if (!code && !ls_request_field(m, "content") && !ls_request_field(m, "tool_calls"))
-        code = wrong(c, "content is missing");
+    ls_code code = content_text(c, ls_json_given(m, "content"), NULL, &text);
+    if (!code && !ls_json_given(m, "content") && !ls_json_given(m, "tool_calls")) code = wrong(c, "content is missing");
     open_message(c, role, &text);
     put_string(c, "name", ls_json_get(m, "name"));
     put_string(c, "tool_call_id", ls_json_get(m, "tool_call_id"));
     put_string(c, "reasoning_content", ls_json_get(m, "reasoning_content"));
-    if (!code && ls_request_field(m, "tool_calls")) code = put_calls(c, ls_request_field(m, "tool_calls"));
+    if (!code && ls_json_given(m, "tool_calls")) code = put_calls(c, ls_json_given(m, "tool_calls"));
     ls_jw_close(&c->w, '}');
     ls_buf_free(&text);
     return code;
@@ -124,7 +123,7 @@ static ls_code put_results(conversation *c, const ls_json *content) {
         const ls_json *part = ls_json_at(content, i);
         ls_buf text = {0};
         if (!says(part, "type", "tool_result")) continue;
-        code = content_text(c, ls_request_field(part, "content"), NULL, &text);
+        code = content_text(c, ls_json_given(part, "content"), NULL, &text);
         open_message(c, "tool", &text);
         put_string(c, "tool_call_id", ls_json_get(part, "tool_use_id"));
         ls_jw_close(&c->w, '}');
@@ -135,7 +134,7 @@ static ls_code put_results(conversation *c, const ls_json *content) {
 
 static ls_code put_block_message(conversation *c, const ls_json *m) {
     const bool user = says(m, "role", "user");
-    const ls_json *content = ls_request_field(m, "content");
+    const ls_json *content = ls_json_given(m, "content");
     size_t calls = 0, results = 0;
     ls_buf text = {0};
     if (!user && !says(m, "role", "assistant")) return wrong(c, "role must be user or assistant");
@@ -193,8 +192,8 @@ static ls_code put_tools(conversation *c, const ls_json *tools) {
         ls_jw_field_open(&c->w, "function", '{');
         put_string(c, "name", ls_json_get(tool, "name"));
         put_string(c, "description", ls_json_get(tool, "description"));
-        if (ls_request_field(tool, "input_schema"))
-            ls_jw_key(&c->w, "parameters"), ls_jw_value(&c->w, ls_request_field(tool, "input_schema"));
+        if (ls_json_given(tool, "input_schema"))
+            ls_jw_key(&c->w, "parameters"), ls_jw_value(&c->w, ls_json_given(tool, "input_schema"));
         ls_jw_close(&c->w, '}');
         ls_jw_close(&c->w, '}');
     }
@@ -203,10 +202,10 @@ static ls_code put_tools(conversation *c, const ls_json *tools) {
 
 // Whether the model gets the tools.
 static ls_code wants_tools(const ls_json *body, bool *wants, ls_err *err) {
-    const ls_json *choice = ls_request_field(body, "tool_choice"), *type = ls_json_get(choice, "type");
+    const ls_json *choice = ls_json_given(body, "tool_choice"), *type = ls_json_get(choice, "type");
     const ls_json *how = type ? type : choice;
-    *wants = ls_json_size(ls_request_field(body, "tools")) && !ls_json_is(how, "none");
-    if (ls_request_field(body, "tools") && !ls_json_is_array(ls_request_field(body, "tools")))
+    *wants = ls_json_size(ls_json_given(body, "tools")) && !ls_json_is(how, "none");
+    if (ls_json_given(body, "tools") && !ls_json_is_array(ls_json_given(body, "tools")))
         return ls_fail(err, LS_E_USAGE, "tools must be a list");
     return how && !ls_json_is(how, "auto") && !ls_json_is(how, "none")
                ? ls_fail(err, LS_E_USAGE, "tool_choice must be auto or none: a call cannot be forced")
@@ -215,7 +214,7 @@ static ls_code wants_tools(const ls_json *body, bool *wants, ls_err *err) {
 
 ls_code ls_request_messages(ls_request *r, const ls_json *body, const char *system, ls_err *err) {
     const bool blocks = r->api == LS_API_MESSAGES;
-    const ls_json *messages = ls_request_field(body, "messages"), *first = ls_json_at(messages, 0);
+    const ls_json *messages = ls_json_given(body, "messages"), *first = ls_json_at(messages, 0);
     const bool own = says(first, "role", "system") || says(first, "role", "developer");
     ls_buf text = {0};
     conversation c = {.r = r, .w = {.out = &text}, .err = err};
@@ -225,13 +224,13 @@ ls_code ls_request_messages(ls_request *r, const ls_json *body, const char *syst
     ls_code code = wants_tools(body, &r->tools, err);
     ls_jw_open(&c.w, '{');
     ls_jw_field_open(&c.w, "messages", '[');
-    if (!code) code = put_system(&c, ls_request_field(body, "system"), own ? NULL : system);
+    if (!code) code = put_system(&c, ls_json_given(body, "system"), own ? NULL : system);
     for (; c.at < ls_json_size(messages) && !code; c.at++)
         code = (blocks ? put_block_message : put_message)(&c, ls_json_at(messages, c.at));
     ls_jw_close(&c.w, ']');
     if (!code && r->tools) {
         ls_jw_field_open(&c.w, "tools", '[');
-        code = put_tools(&c, ls_request_field(body, "tools"));
+        code = put_tools(&c, ls_json_given(body, "tools"));
         ls_jw_close(&c.w, ']');
     }
     ls_jw_close(&c.w, '}');

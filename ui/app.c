@@ -74,10 +74,10 @@ static void take_key(app *a, ui_key k) {
 
 void ui_send_asked(ui_state *s, ls_source *source) {
     for (int i = 0; i < s->asked.n_outbox; i++) {
-        struct ui_waiting *r = &s->asked.outbox[i];
+        const ls_command *r = &s->asked.outbox[i];
         ls_err err;
         const bool begins = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT || r->kind == LS_CMD_LOAD;
-        const bool refused = source->command(source, &(ls_command){r->kind, r->text, r->n}, &err) != LS_OK;
+        const bool refused = source->command(source, r, &err) != LS_OK;
         s->asked.sent |= begins && !refused;
         if (refused) {
             ui_say_error(s, "%s", err.msg);

@@ -210,11 +210,7 @@ typedef struct {
 
 // What is asked of the source, and of the application, which resets it.
 typedef struct {
-    struct ui_waiting {
-        ls_command_kind kind;
-        char *text; // owned; may be NULL
-        int n;
-    } outbox[8]; // commands for the source
+    ls_command outbox[8]; // for the source; their texts are owned
     int n_outbox;
     bool sent;          // a prompt or a conversation to load was sent, and the source has not started it
     bool starts_paused; // the next answer

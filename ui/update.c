@@ -17,7 +17,7 @@ void ui_ask(ui_state *s, ls_command_kind kind, char *text, int n) {
         if (kind == LS_CMD_SET) ui_setting_unasked(s);
         return;
     }
-    s->asked.outbox[s->asked.n_outbox++] = (struct ui_waiting){kind, text, n};
+    s->asked.outbox[s->asked.n_outbox++] = (ls_command){.kind = kind, .n = n, .text = text};
 }
 
 void ui_ask_rival(ui_state *s, const char *method) {

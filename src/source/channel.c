@@ -125,6 +125,11 @@ static int wake_fd(ls_source *s) {
     return ((ls_channel *)s)->wake;
 }
 
+static void free_command(ls_command *q) {
+    if (q) free(q->text);
+    free(q);
+}
+
 static void close_channel(ls_source *s) {
     ls_channel *c = (ls_channel *)s;
     pthread_mutex_lock(&c->lock);
@@ -140,9 +145,10 @@ static void close_channel(ls_source *s) {
         }
         ls_event_free(e);
     }
-    for (ls_queued_command *q = c->commands, *next; q; q = next) {
+    free_command(c->taken);
+    for (ls_command *q = c->commands, *next; q; q = next) {
         next = q->next;
-        ls_queued_command_free(q);
+        free_command(q);
     }
     close(c->wake);
     pthread_cond_destroy(&c->changed);
@@ -180,8 +186,8 @@ static ls_code queue_command(ls_source *s, const ls_command *command, ls_err *er
     if (!why && c->kind == LS_CHANNEL_LIVE) why = ls_command_refusal(command->kind, c->state);
     if (!why) {
         log_command(command);
-        ls_queued_command *q = ls_calloc(1, sizeof *q);
-        *q = (ls_queued_command){NULL, command->kind, command->text ? ls_strdup(command->text) : NULL, command->n};
+        ls_command *q = ls_malloc(sizeof *q);
+        *q = (ls_command){command->kind, command->n, command->text ? ls_strdup(command->text) : NULL, NULL};
         *c->commands_end = q;
         c->commands_end = &q->next;
         c->stopping |= command->kind == LS_CMD_STOP;
@@ -273,8 +279,9 @@ static bool runs(const ls_channel *c) {
     return c->state == LS_STATE_RUNNING || c->state == LS_STATE_PAUSED || c->state == LS_STATE_COMPARING;
 }
 
-bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
+bool ls_channel_take(ls_channel *c, const ls_command **out, double wait_ms) {
     if (c->owes && !runs(c)) ls_channel_status(c, LS_STATE_IDLE, "", -1);
+    free_command(c->taken);
     const struct timespec until = ls_time_after(wait_ms > 0 ? (uint64_t)(wait_ms * 1e6) : 0);
     pthread_mutex_lock(&c->lock);
     while (!c->closing && !c->commands && !c->woken && wait_ms != 0) {
@@ -282,7 +289,8 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
         else if (pthread_cond_timedwait(&c->changed, &c->lock, &until) == ETIMEDOUT) break;
     }
     c->woken = false;
-    ls_queued_command *q = *out = c->commands;
+    ls_command *q = c->taken = c->commands;
+    *out = q;
     if (q && !(c->commands = q->next)) c->commands_end = &c->commands;
     if (q && q->kind == LS_CMD_STOP) c->stopping = false;
     if (q && ls_command_waits(q->kind) && c->state != LS_STATE_FAILED) c->worked = c->owes = true; // that state stays
@@ -291,7 +299,7 @@ bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms) {
     return go;
 }
 
-void ls_channel_pace(ls_channel *c, const ls_queued_command *q, bool active) {
+void ls_channel_pace(ls_channel *c, const ls_command *q, bool active) {
     enum { MOST_STEPS = 1 << 30 };
     const bool steps = q->kind == LS_CMD_STEP && active;
     if (!steps) c->steps_left = 0;
@@ -312,12 +320,6 @@ void ls_channel_wake(ls_channel *c) {
     c->woken = true;
     pthread_cond_broadcast(&c->changed);
     pthread_mutex_unlock(&c->lock);
-}
-
-void ls_queued_command_free(ls_queued_command *q) {
-    if (!q) return;
-    free(q->text);
-    free(q);
 }
 
 bool ls_channel_closing(ls_channel *c) {

@@ -5,24 +5,18 @@
 
 #include <pthread.h>
 
-typedef struct ls_queued_command {
-    struct ls_queued_command *next;
-    ls_command_kind kind;
-    char *text; // owned; NULL: none
-    int n;
-} ls_queued_command;
-
 typedef struct {
     ls_source base;
     enum { LS_CHANNEL_LIVE, LS_CHANNEL_RECORDING, LS_CHANNEL_SERVER } kind; // which commands it takes; set before open
-    bool paused;                                                            // these two by the source's thread
+    bool paused;                                                            // these three by the source's thread
     int steps_left;                                                         // in pause: steps to make
+    ls_command *taken;                                                      // by ls_channel_take; NULL: none
     pthread_t thread;
     int wake;
     pthread_mutex_t lock; // protects the fields below
     pthread_cond_t changed;
     ls_event *events, **events_end;
-    ls_queued_command *commands, **commands_end;
+    ls_command *commands, **commands_end;
     int n_events;
     ls_run_state state;     // the last one that was sent
     bool worked;            // a command that waits was taken
@@ -48,18 +42,16 @@ void ls_channel_result(ls_channel *c, bool is_error, const char *text); // a mes
 // The answer to LS_CMD_SET with n assignments, as events and in words. refusal: why they are not in force; NULL: they
 // are.
 void ls_channel_setting(ls_channel *c, const char *text, int n, const char *refusal);
-// The next command, owned by the caller (ls_queued_command_free), or NULL; waits for one at most wait_ms (negative: as
-// long as it takes). False: the source is being closed; what was queued before can still be taken. If the last command
-// waits (ls_command_waits) and nothing runs, sends LS_STATE_IDLE first: so each such command ends, whatever became of
-// it.
-bool ls_channel_take(ls_channel *c, ls_queued_command **out, double wait_ms);
+// The next command, which stays until the next call, or NULL; waits for one at most wait_ms (negative: as long as it
+// takes). False: the source is being closed; what was queued before can still be taken. If the last command waits
+// (ls_command_waits) and nothing runs, sends LS_STATE_IDLE first: so each such command ends, whatever became of it.
+bool ls_channel_take(ls_channel *c, const ls_command **out, double wait_ms);
 // LS_CMD_RUN, LS_CMD_PAUSE and LS_CMD_STEP. active: there are steps to make.
-void ls_channel_pace(ls_channel *c, const ls_queued_command *q, bool active);
+void ls_channel_pace(ls_channel *c, const ls_command *q, bool active);
 bool ls_channel_goes(const ls_channel *c); // a step may be made
 bool ls_channel_stepped(ls_channel *c);    // a step was made; true: it was the last one before the pause
 // Ends the wait of ls_channel_take, or the next one. Any thread.
 void ls_channel_wake(ls_channel *c);
-void ls_queued_command_free(ls_queued_command *q); // accepts NULL
 bool ls_channel_closing(ls_channel *c);
 bool ls_channel_stopping(ls_channel *c); // closing, or a stop is queued
 bool ls_channel_wanted(ls_channel *c);   // closing, or any command is queued

@@ -16,10 +16,12 @@ bool ls_command_waits(ls_command_kind kind);
 // Why live decoding cannot carry out this command in this state; NULL: it can.
 const char *ls_command_refusal(ls_command_kind kind, ls_run_state state);
 
-typedef struct {
+// The text is owned by whoever has queued the command.
+typedef struct ls_command {
     ls_command_kind kind;
-    const char *text; // borrowed for the call
     int n;
+    char *text;              // NULL: none
+    struct ls_command *next; // in a queue
 } ls_command;
 
 typedef struct ls_source ls_source;
@@ -28,7 +30,8 @@ struct ls_source {
     ls_event *(*next)(ls_source *s);
     // A file descriptor that polls readable while events wait.
     int (*wake_fd)(ls_source *s);
-    // Queues a command; never waits for a forward. LS_E_UNSUPPORTED: it is not possible now, and err has the reason.
+    // Queues a copy of the command; never waits for a forward. LS_E_UNSUPPORTED: it is not possible now, and err has
+    // the reason.
     ls_code (*command)(ls_source *s, const ls_command *c, ls_err *err);
     // Stops all work, joins threads, frees s. Waits for at most one forward.
     void (*close)(ls_source *s);

@@ -137,7 +137,7 @@ static void tell_news(watching *w) {
     tell_state(w);
 }
 
-static void carry_out(watching *w, const ls_queued_command *c) {
+static void carry_out(watching *w, const ls_command *c) {
     w->follows = c->n == 0;
     const int32_t id = c->n ? c->n : ls_feed_current(w->feed);
     if (id) show(w, id);
@@ -149,16 +149,14 @@ static void wake(void *ud) {
 
 static void *watcher(void *ud) {
     watching *w = ud;
-    ls_queued_command *c;
+    const ls_command *c;
     w->reader = (ls_feed_reader){.wake = wake, .ud = &w->c};
     ls_feed_listen(w->feed, &w->reader);
     tell_news(w);
     while (ls_channel_take(&w->c, &c, -1)) {
         if (c) carry_out(w, c);
-        ls_queued_command_free(c);
         tell_news(w);
     }
-    ls_queued_command_free(c);
     ls_feed_leave(w->feed, &w->reader);
     forget_shown(w);
     ls_event_free(w->header);

@@ -284,23 +284,21 @@ static void save(live *l, const char *path) {
 
 // Commands that were queued when the source was closed: writes the requested files. A conversation that was to be
 // loaded first is missing; saving this one under its name would destroy the file.
-static void save_what_waits(live *l, ls_queued_command *c) {
+static void save_what_waits(live *l, const ls_command *c) {
     bool loaded = true;
-    do {
-        if (c && c->kind == LS_CMD_LOAD) loaded = false;
-        if (c && c->kind == LS_CMD_RESET) {
+    for (; c; ls_channel_take(&l->c, &c, 0)) {
+        if (c->kind == LS_CMD_LOAD) loaded = false;
+        if (c->kind == LS_CMD_RESET) {
             ls_conversation_clear(l->log);
             loaded = true;
         }
-        if (c && c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
-        else if (c && c->kind == LS_CMD_SAVE) {
+        if (c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
+        else if (c->kind == LS_CMD_SAVE) {
             char text[400];
             snprintf(text, sizeof text, "%.300s was not written: the conversation was not loaded yet", c->text);
             ls_channel_result(&l->c, true, text);
         }
-        ls_queued_command_free(c);
-        ls_channel_take(&l->c, &c, 0);
-    } while (c);
+    }
 }
 
 // Sends the loaded conversation to the listener, so the screen shows what a save would write.
@@ -385,7 +383,7 @@ static void go_on(live *l) {
     if (!code) ls_channel_status(&l->c, l->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
 }
 
-static void carry_out(live *l, const ls_queued_command *c) {
+static void carry_out(live *l, const ls_command *c) {
     const bool active = ls_runner_active(&l->run);
     const ls_run_state state = active ? LS_STATE_RUNNING : l->rival.session ? LS_STATE_COMPARING : LS_STATE_IDLE;
     const char *why = c->kind == LS_CMD_STOP ? NULL : ls_command_refusal(c->kind, state);
@@ -499,7 +497,7 @@ static void *decoder(void *ud) {
         if (l->opt.no_autosave) tell_not_saved(l, l->opt.no_autosave);
         ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
     }
-    ls_queued_command *c;
+    const ls_command *c;
     while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
         // commands first; without one, a step of the rival, else of the turn, else work for idle times
         if (c && !failed) carry_out(l, c);
@@ -507,10 +505,8 @@ static void *decoder(void *ud) {
         else if (!c && ls_runner_active(&l->run)) run_step(l);
         else if (!c && has_costs_to_measure(l)) measure_costs(l);
         else if (!c) ask_bigrams(l);
-        ls_queued_command_free(c);
     }
-    if (failed) ls_queued_command_free(c);
-    else {
+    if (!failed) {
         save_what_waits(l, c);
         if (ls_conversation_failed(l->log, true, &err)) tell_not_saved(l, err.msg);
     }

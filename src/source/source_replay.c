@@ -111,7 +111,7 @@ static void tell_progress(replay *r) {
     ls_channel_status(&r->c, state, "", r->percent < 0 ? -1 : r->percent / 100.0);
 }
 
-static void carry_out(replay *r, const ls_queued_command *c) {
+static void carry_out(replay *r, const ls_command *c) {
     switch (c->kind) {
     case LS_CMD_RUN:
     case LS_CMD_PAUSE:
@@ -184,13 +184,11 @@ static void play(replay *r) {
 
 static void *player(void *ud) {
     replay *r = ud;
-    ls_queued_command *c;
+    const ls_command *c;
     while (ls_channel_take(&r->c, &c, patience(r))) {
         if (c) carry_out(r, c);
         else if (patience(r) == 0) play(r);
-        ls_queued_command_free(c);
     }
-    ls_queued_command_free(c);
     ls_trace_events_close(r->t);
     ls_event_free(r->next);
     free(r->path);

@@ -39,7 +39,7 @@ static void show(ls_feed *f, ui_state *s) {
     EXPECT(source != NULL);
     for (int32_t id = 0; id < 4; id++) {
         if (id && !ls_feed_facts(f, id, &facts)) continue;
-        EXPECT(!source->command(source, &(ls_command){LS_CMD_OPEN, NULL, id}, NULL));
+        EXPECT(!source->command(source, &(ls_command){.kind = LS_CMD_OPEN, .n = id}, NULL));
         for (bool shown = false, more = true; more || !shown;) { // until the source rests
             struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
             more = poll(&fd, 1, shown ? 0 : 2) > 0;

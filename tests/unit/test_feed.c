@@ -466,14 +466,15 @@ static void the_source_shows_one_request(void **state) {
     take(s, &v, follows_second);
     for (int kind = LS_CMD_PROMPT; kind <= LS_CMD_RIVAL; kind++)
         if (kind != LS_CMD_OPEN)
-            assert_int_equal(s->command(s, &(ls_command){(ls_command_kind)kind, "x", 1}, &err), LS_E_UNSUPPORTED);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_OPEN, NULL, 1}, &err), LS_OK);
+            assert_int_equal(s->command(s, &(ls_command){.kind = (ls_command_kind)kind, .n = 1, .text = "x"}, &err),
+                             LS_E_UNSUPPORTED);
+    assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_OPEN, .n = 1}, &err), LS_OK);
     take(s, &v, went_back);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_OPEN, NULL, 99}, &err), LS_OK); // nothing happens
+    assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_OPEN, .n = 99}, &err), LS_OK); // nothing happens
     set(f, 3, LS_REQUEST_DECODING);
     put(f, 3, "{\"type\":\"step\"}\n");
     assert_int_equal(v.errors, 0);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_OPEN, NULL, 0}, &err), LS_OK);
+    assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_OPEN}, &err), LS_OK);
     take(s, &v, has_failed); // a step before any header
     assert_int_equal(v.shown, 3);
     s->close(s);

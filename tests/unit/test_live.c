@@ -42,7 +42,7 @@ static ls_source *open_source(const char *model, const char *trace, int max_toke
 }
 
 static ls_code command(ls_source *s, ls_command_kind kind, const char *text, int n) {
-    return s->command(s, &(ls_command){kind, text, n}, NULL);
+    return s->command(s, &(ls_command){.kind = kind, .n = n, .text = (char *)text}, NULL);
 }
 
 // The next event of a kind; others are checked and dropped. Owned by the caller.
@@ -202,13 +202,11 @@ static void failures_arrive_as_events(void **state) {
 // A decoder that fails while a prompt already waits.
 static void *fails(void *channel) {
     ls_channel *c = channel;
-    ls_queued_command *q;
+    const ls_command *q;
     while (!ls_channel_wanted(c)) sched_yield();
     ls_channel_status(c, LS_STATE_FAILED, "failed", -1);
     ls_channel_take(c, &q, -1);
-    ls_queued_command_free(q);
     ls_channel_take(c, &q, 0);
-    ls_queued_command_free(q);
     ls_channel_message(c, true, "the end");
     return NULL;
 }

@@ -336,17 +336,17 @@ static void a_replay_obeys(void **state) {
     skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED); // it waits before the first step
     nothing_is_shown(s);
     for (int i = 0; i < 3; i++) // faster than it can draw: none is lost
-        assert_int_equal(s->command(s, &(ls_command){LS_CMD_STEP, NULL, 1 + (i == 2)}, &err), LS_OK);
+        assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_STEP, .n = 1 + (i == 2)}, &err), LS_OK);
     for (int i = 0; i < 4; i++) skip_to(s, LS_EV_STEP, 0);
     skip_to(s, LS_EV_STATUS, LS_STATE_PAUSED);
     nothing_is_shown(s);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_PROMPT, "x", 0}, &err), LS_E_UNSUPPORTED);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_SET, "decode.max_rows=3", 0}, &err), LS_OK);
+    assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_PROMPT, .text = "x"}, &err), LS_E_UNSUPPORTED);
+    assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_SET, .text = "decode.max_rows=3"}, &err), LS_OK);
     skip_to(s, LS_EV_MESSAGE, 0);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_RUN, NULL, 0}, &err), LS_OK);
+    assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_RUN}, &err), LS_OK);
     skip_to(s, LS_EV_END, 0);
     skip_to(s, LS_EV_STATUS, LS_STATE_IDLE);
-    assert_int_equal(s->command(s, &(ls_command){LS_CMD_RESET, NULL, 0}, &err), LS_OK); // once more
+    assert_int_equal(s->command(s, &(ls_command){.kind = LS_CMD_RESET}, &err), LS_OK); // once more
     skip_to(s, LS_EV_HEADER, 0);
     skip_to(s, LS_EV_END, 0);
     s->close(s);

@@ -122,7 +122,8 @@ static void converse_with(const char *name, ui_state *s, const char *prompt, con
                       .format = LS_FORMAT_RAW};
     ls_source *source = ls_source_live(&(ls_live_options){.setup = &setup});
     assert_non_null(source);
-    assert_int_equal(source->command(source, &(ls_command){LS_CMD_PROMPT, prompt, 0}, NULL), LS_OK);
+    assert_int_equal(source->command(source, &(ls_command){.kind = LS_CMD_PROMPT, .text = (char *)prompt}, NULL),
+                     LS_OK);
     for (bool ended = false; !ended || s->run.state != LS_STATE_IDLE;) {
         struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
         assert_true(poll(&fd, 1, 20000) >= 0);

@@ -322,23 +322,10 @@ void ls_channel_wake(ls_channel *c) {
     pthread_mutex_unlock(&c->lock);
 }
 
-bool ls_channel_closing(ls_channel *c) {
+bool ls_channel_wants(ls_channel *c, ls_wants what) {
     pthread_mutex_lock(&c->lock);
-    const bool closing = c->closing;
+    const bool wants =
+        c->closing || (what >= LS_WANTS_STOP && c->stopping) || (what == LS_WANTS_ANY && c->commands != NULL);
     pthread_mutex_unlock(&c->lock);
-    return closing;
-}
-
-bool ls_channel_wanted(ls_channel *c) {
-    pthread_mutex_lock(&c->lock);
-    const bool wanted = c->closing || c->commands;
-    pthread_mutex_unlock(&c->lock);
-    return wanted;
-}
-
-bool ls_channel_stopping(ls_channel *c) {
-    pthread_mutex_lock(&c->lock);
-    const bool stopping = c->closing || c->stopping;
-    pthread_mutex_unlock(&c->lock);
-    return stopping;
+    return wants;
 }

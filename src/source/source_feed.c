@@ -34,7 +34,7 @@ static void read_on(watching *w, int32_t id, ls_trace_events **t, size_t *at, vo
     ls_err err;
     char name[32];
     snprintf(name, sizeof name, "request %d", id);
-    while (!w->broken && !ls_channel_closing(&w->c)) {
+    while (!w->broken && !ls_channel_wants(&w->c, LS_WANTS_CLOSE)) {
         ls_event *e;
         ls_buf_clear(&text);
         if (!ls_feed_lines(w->feed, id, at, &text, CHUNK) || !text.n) break;
@@ -130,7 +130,7 @@ static void tell_news(watching *w) {
     bool is_error;
     char text[LS_FEED_TEXT];
     while (ls_feed_said(w->feed, &w->said, &is_error, text)) ls_channel_message(&w->c, is_error, text);
-    while (!ls_channel_closing(&w->c) && ls_feed_next(w->feed, &w->reader, &facts, NULL, 0))
+    while (!ls_channel_wants(&w->c, LS_WANTS_CLOSE) && ls_feed_next(w->feed, &w->reader, &facts, NULL, 0))
         if (facts.id) send_request(w, &facts, false);
     if (w->follows) follow(w);
     if (w->shown) read_on(w, w->shown, &w->t, &w->at, send_event);

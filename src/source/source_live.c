@@ -1,32 +1,58 @@
-#include "source/live.h"
-#include "base/mem.h"
+#include "source/source_live.h"
 #include "base/file.h"
+#include "base/mem.h"
 #include "base/utf8.h"
 #include "decode/bigrams.h"
+#include "source/channel.h"
 #include "trace/autosave.h"
+#include "trace/trace.h"
 #include "trace/trace_events.h"
+#include "trace/turns.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+typedef struct {
+    ls_channel c; // first: a source is one of these
+    ls_live_options opt;
+    ls_setup *setup; // in force
+    ls_model model;
+    ls_session *session;
+    ls_runner run;        // of the session
+    ls_trace *trace;      // NULL: none
+    ls_conversation *log; // the conversation as it is saved; NULL: no model is loaded
+    ls_seen seen;
+    bool waited;          // the user was told that the reader of the trace is slow
+    bool autosave_failed; // opt.autosave could not be written, and the user was told
+    char *left;           // file of an earlier process from which this conversation was loaded; NULL: none
+    // What ends the current work: LS_CMD_STOP, but not while the model is loaded; any command while the source is idle.
+    ls_wants ends;
+    bool measured; // measuring costs failed: it is not tried again
+    bool asked;    // the model's bigrams were asked, or asking failed
+    // who answers the prompt of the last turn too
+    ls_runner rival;   // its session is NULL: nobody
+    ls_setup *variant; // its setup; NULL: that of the session, because it is a what-if; or no rival
+} live;
+
 static void note(void *ud, const char *text) {
     ls_channel_message(ud, false, text);
 }
 
-void ls_live_free_setup(live *l, ls_setup *s) {
+static void free_setup(live *l, ls_setup *s) {
     if (s && l->opt.free_setup) l->opt.free_setup(s);
 }
 
 // The setup in force is now s; what the session decodes by is not changed.
 static void adopt(live *l, ls_setup *s) {
-    ls_live_free_setup(l, l->setup);
+    free_setup(l, l->setup);
     l->setup = s;
     l->run.setup = s;
 }
 
-void ls_live_tokens(live *l, ls_ids *fresh) {
+static void send_tokens(live *l, ls_ids *fresh) {
     ls_event e = {.kind = LS_EV_TOKENS, .tokens = {.n = (int32_t)fresh->n, .ids = fresh->p}};
     ls_buf bytes = {0};
     if (!fresh->n) {
@@ -52,10 +78,16 @@ static void send_header(live *l) {
     ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_HEADER, .header = run});
 }
 
+// Called within forwards and other long work. True: it ends now.
+static bool on_stop(void *ud) {
+    live *l = ud;
+    return ls_channel_wants(&l->c, l->ends);
+}
+
 static bool on_load(void *ud, const char *stage, double fraction) {
     live *l = ud;
     ls_channel_status(&l->c, LS_STATE_LOADING, stage, fraction);
-    return !ls_channel_closing(&l->c);
+    return !ls_channel_wants(&l->c, LS_WANTS_CLOSE);
 }
 
 // The reader of the trace has stalled: tells the user once.
@@ -64,14 +96,150 @@ static bool on_record(void *ud, const char *stage, double fraction) {
     (void)fraction;
     if (!l->waited) ls_channel_message(&l->c, false, stage);
     l->waited = true;
-    return !ls_channel_closing(&l->c);
+    return !ls_channel_wants(&l->c, LS_WANTS_CLOSE);
 }
 
 static bool on_prefill(void *ud, const char *stage, double fraction) {
     live *l = ud;
     ls_channel_status(&l->c, LS_STATE_PREFILL, stage, fraction);
-    return !ls_channel_stopping(&l->c);
+    return !on_stop(l);
 }
+
+// ---- another method answers the last prompt too, step by step, while l->rival has a session
+
+static const char comparing[] = "the other method is answering the same prompt", forking[] = "decoding the what-if";
+
+static void end_rival(live *l, ls_finish finish) {
+    if (!l->rival.session) return;
+    ls_session_free(l->rival.session);
+    l->rival.session = NULL;
+    free_setup(l, l->variant);
+    l->variant = NULL;
+    ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_ENDS, .finish = finish}});
+    ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
+}
+
+static bool on_rival_prefill(void *ud, const char *stage, double fraction) {
+    live *l = ud;
+    (void)stage;
+    ls_channel_status(&l->c, LS_STATE_COMPARING, "reading the same prompt again", fraction);
+    return !on_stop(l);
+}
+
+static void on_rival_step(void *ud, const ls_step *step) {
+    live *l = ud;
+    ls_ids fresh = {0};
+    ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
+    send_tokens(l, &fresh);
+    ls_channel_tell(&l->c,
+                    (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_STEP, .step = ls_step_share(step)}});
+    const double done =
+        (double)(step->output_pos + step->n_emitted) / (double)ls_dialog_output(ls_session_dialog(l->session));
+    ls_channel_status(&l->c, LS_STATE_COMPARING, l->variant ? comparing : forking, l->variant ? fmin(1, done) : -1);
+}
+
+// fork: tokens that follow the first `at` tokens of the answer; NULL: a race.
+static void begin_rival(live *l, const char *name, const ls_decode_options *opt, size_t at, const ls_ids *fork) {
+    ls_err err = {0};
+    bool lent;
+    const ls_turn *turn = ls_dialog_last(ls_session_dialog(l->session));
+    ls_runner_free(&l->rival);
+    l->rival = (ls_runner){.sinks[0] = {.step = on_rival_step, .ud = l}, .n_sinks = 1};
+    ls_code code = ls_session_rival(&l->rival.session, l->session, opt, &lent, &err);
+    if (!code && lent)
+        ls_channel_message(&l->c, false,
+                           "not enough memory for a second KV cache: the conversation will be read again");
+    if (!code) code = ls_session_calibrate(l->rival.session, LS_COSTS_AT_ONCE, on_rival_prefill, l, &err);
+    if (!code)
+        code = ls_session_answer_too(l->rival.session, l->session, ls_turn_output_at(turn) + at,
+                                     fork ? fork : &(ls_ids){0}, on_rival_prefill, l, &err);
+    if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
+    if (code && !l->rival.session) {
+        free_setup(l, l->variant);
+        l->variant = NULL;
+        return;
+    }
+    // there is a rival, even after an error: announces its beginning, so that its end can follow
+    ls_event begins = {.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_BEGINS, .at = (int32_t)at}};
+    snprintf(begins.rival.method, sizeof begins.rival.method, "%.63s", name);
+    if (fork) {
+        ls_ids fresh = {0}, copy = {0};
+        ls_seen_ids(&l->seen, fork->p, fork->n, &fresh);
+        send_tokens(l, &fresh);
+        ls_ids_add(&copy, fork->p, fork->n);
+        begins.rival.ids = copy.p;
+        begins.rival.n_ids = (int32_t)copy.n;
+    }
+    ls_channel_tell(&l->c, begins);
+    if (code) end_rival(l, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
+}
+
+// Reads token ids and, after a newline, text, as tokens. False: malformed.
+static bool read_tokens(const live *l, const char *text, ls_ids *out) {
+    while (*text && *text != '\n') {
+        char *end;
+        const long id = strtol(text, &end, 10);
+        if (end == text || id < 0 || id >= l->model.engine->n_vocab) return false;
+        ls_ids_push(out, (int32_t)id);
+        text = end + strspn(end, " ");
+    }
+    return !*text || !ls_encode(l->model.vocab, text + 1, strlen(text + 1), false, out, NULL);
+}
+
+static bool read_fork(live *l, const char *text, int n, ls_ids *out) {
+    const ls_dialog *d = ls_session_dialog(l->session);
+    const ls_turn *turn = ls_dialog_last(d);
+    const char *why = NULL;
+    if (!ls_dialog_output(d)) why = "no answer to branch from yet";
+    else if (n < 0 || (size_t)n > d->context.n - ls_turn_output_at(turn) || !read_tokens(l, text, out) || !out->n)
+        why = "what-if: the position does not exist, or the text is empty";
+    if (why) ls_channel_message(&l->c, true, why);
+    return !why;
+}
+
+static void begin_fork(live *l, const char *text, int n) {
+    ls_ids ids = {0};
+    if (read_fork(l, text, n, &ids)) begin_rival(l, "what if", &l->setup->decode, (size_t)n, &ids);
+    ls_ids_free(&ids);
+}
+
+// Limits, sampling and stop texts are those of this conversation.
+static ls_code read_variant(live *l, const char *text, ls_err *err) {
+    const ls_decode_options *mine = &l->setup->decode;
+    const size_t output = ls_dialog_output(ls_session_dialog(l->session));
+    if (!output) return ls_fail(err, LS_E_UNSUPPORTED, "no answer to compare yet");
+    if (!l->opt.variant) return ls_fail(err, LS_E_UNSUPPORTED, "comparisons are not available here");
+    if (!(l->variant = l->opt.variant(l->setup, text, err))) return err->code;
+    ls_decode_options *d = &l->variant->decode;
+    d->max_tokens = mine->max_tokens;
+    d->sampling = mine->sampling;
+    d->stops = mine->stops;
+    d->note = mine->note;
+    d->ud = mine->ud;
+    if (ls_runner_finish(&l->run) == LS_FINISH_INTERRUPTED || output > (size_t)d->max_tokens)
+        d->max_tokens = (int32_t)output; // as far as this one came
+    return LS_OK;
+}
+
+static void begin_race(live *l, const char *text) {
+    ls_err err = {0};
+    if (read_variant(l, text, &err)) ls_channel_message(&l->c, true, err.msg);
+    else begin_rival(l, text, &l->variant->decode, 0, NULL);
+}
+
+static void run_rival(live *l) {
+    ls_err err = {0};
+    const ls_code code = ls_runner_step(&l->rival, &err);
+    if (code == LS_E_CANCELLED) return;
+    if (code) {
+        ls_channel_message(&l->c, true, err.msg);
+        ls_runner_stop(&l->rival, LS_FINISH_ERROR);
+    }
+    const ls_finish finish = ls_runner_finish(&l->rival);
+    if (finish) end_rival(l, finish);
+}
+
+// ---- the conversation, as it is saved
 
 // Called when the process ends unexpectedly: says where the conversation is, for which a log in memory gets a file in
 // the state folder, else in a new folder in /tmp.
@@ -97,7 +265,8 @@ static void tell_not_saved(live *l, const char *why) {
     char said[400];
     if (!l->autosave_failed) {
         snprintf(said, sizeof said, "cannot save the conversation for the next start: %.300s", why);
-        if (ls_channel_closing(&l->c)) ls_channel_result(&l->c, true, said); // printed after the screen has closed
+        if (ls_channel_wants(&l->c, LS_WANTS_CLOSE))
+            ls_channel_result(&l->c, true, said); // printed after the screen has closed
         else ls_channel_message(&l->c, true, said);
     }
     l->autosave_failed = true;
@@ -136,12 +305,6 @@ static void replace_log(live *l, ls_conversation *c) {
     ls_conversation_free(before);
 }
 
-// Called within forwards. True: the forward ends now.
-static bool on_stop(void *ud) {
-    live *l = ud;
-    return l->ends(&l->c);
-}
-
 static void report_files(live *l, bool last) {
     ls_err err;
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
@@ -149,7 +312,8 @@ static void report_files(live *l, bool last) {
     if (ls_conversation_lost(l->log, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
-// The sink that is the screen.
+// ---- turns: the sink that is the screen
+
 static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     live *l = ud;
     const ls_dialog *d = ls_session_dialog(run->session);
@@ -159,7 +323,7 @@ static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     begin_autosave(l);
     report_files(l, false);
     ls_seen_ids(&l->seen, d->context.p + kept, d->context.n - kept, &fresh);
-    ls_live_tokens(l, &fresh);
+    send_tokens(l, &fresh);
     ls_trace_describe(&h, run, prefill_ms);
     ls_channel_send(&l->c, ls_trace_prompt_event(&h, d));
     ls_trace_header_free(&h);
@@ -170,7 +334,7 @@ static void on_step(void *ud, const ls_step *step) {
     ls_ids fresh = {0};
     report_files(l, false);
     ls_seen_step(&l->seen, LS_LEVEL_FULL, step, &fresh);
-    ls_live_tokens(l, &fresh);
+    send_tokens(l, &fresh);
     ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_STEP, .step = ls_step_share(step)});
 }
 
@@ -196,7 +360,7 @@ static void tell_reread(live *l, size_t n) {
 // begun: tokens with which the answer begins; NULL: none.
 static void begin_turn(live *l, const char *text, size_t turn, const ls_ids *begun) {
     ls_err err = {0};
-    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
+    end_rival(l, LS_FINISH_INTERRUPTED);
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the prompt", 0);
     const ls_code code = ls_runner_begin(&l->run, turn, (ls_str){text, strlen(text)}, NULL, begun, &err);
     if (code) {
@@ -248,7 +412,7 @@ static ls_setup *changed_setup(live *l, const char *text, int n, ls_err *err) {
     for (int i = 0; i < n && (made || !i) && l->opt.changed; i++) {
         char *line = i < n - 1 ? ls_strndup(text, strcspn(text, "\n")) : ls_strdup(text);
         ls_setup *next = l->opt.changed(made ? made : l->setup, line, err);
-        ls_live_free_setup(l, made);
+        free_setup(l, made);
         made = next;
         text += strlen(line) + (i < n - 1);
         free(line);
@@ -261,7 +425,7 @@ static void change(live *l, const char *text, int n) {
     ls_err err = {0};
     ls_setup *next = changed_setup(l, text, n, &err);
     ls_code code = next ? ls_session_set(l->session, &next->decode, &err) : err.code;
-    if (code) ls_live_free_setup(l, next);
+    if (code) free_setup(l, next);
     else adopt(l, next);
     ls_channel_setting(&l->c, text, n, code ? err.msg : NULL);
     if (!code && ls_session_costs(l->session)->base_ms[0] <= 0 && // the given cost curve was removed
@@ -318,19 +482,14 @@ static ls_code tell_kept(live *l, const char *path, ls_err *err) {
     return code;
 }
 
-static bool stops(void *ud) {
-    live *l = ud;
-    return ls_channel_stopping(&l->c);
-}
-
 static void load(live *l, const char *path) {
     ls_err err;
     ls_saved v;
     ls_buf text = {0}, gaps = {0};
-    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
+    end_rival(l, LS_FINISH_INTERRUPTED);
     if (!strcmp(path, "-")) path = "./-"; // a file of that name: standard input has the keys of the screen
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
-    ls_code code = ls_saved_read(&v, path, &l->model, l->setup->format, l->setup->system, stops, l, &err);
+    ls_code code = ls_saved_read(&v, path, &l->model, l->setup->format, l->setup->system, on_stop, l, &err);
     if (!code) {
         code = ls_runner_replace(&l->run, &v.dialog, &v.stats, &err);
         if (!code) {
@@ -353,7 +512,7 @@ static void load(live *l, const char *path) {
 
 static void stop_turn(live *l) {
     ls_runner_stop(&l->run, LS_FINISH_INTERRUPTED);
-    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
+    end_rival(l, LS_FINISH_INTERRUPTED);
 }
 
 // Decodes the last answer again, beginning as the fork. The text is the fork's if acceptance is exact and no setting
@@ -362,7 +521,7 @@ static void keep_fork(live *l, const char *text, int n) {
     const ls_dialog *d = ls_session_dialog(l->session);
     const ls_turn *last = ls_dialog_last(d);
     ls_ids ids = {0}, begun = {0};
-    if (ls_live_read_fork(l, text, n, &ids)) {
+    if (read_fork(l, text, n, &ids)) {
         char *prompt = ls_strndup(last->user.n ? last->user.p : "", last->user.n); // the turn is replaced
         ls_ids_add(&begun, d->context.p + last->answer_at, last->n_begun + (size_t)n);
         ls_ids_add(&begun, ids.p, ids.n);
@@ -375,7 +534,7 @@ static void keep_fork(live *l, const char *text, int n) {
 
 static void go_on(live *l) {
     ls_err err = {0};
-    ls_live_end_rival(l, LS_FINISH_INTERRUPTED);
+    end_rival(l, LS_FINISH_INTERRUPTED);
     const ls_code code = ls_session_go_on(l->session, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
     else if (l->trace && !ls_trace_in_turn(l->trace))
@@ -393,7 +552,7 @@ static void carry_out(live *l, const ls_command *c) {
     }
     switch (c->kind) {
     case LS_CMD_PROMPT: begin_turn(l, c->text, ls_runner_turns(&l->run), NULL); break;
-    case LS_CMD_FORK: ls_live_begin_fork(l, c->text, c->n); break;
+    case LS_CMD_FORK: begin_fork(l, c->text, c->n); break;
     case LS_CMD_KEEP: keep_fork(l, c->text, c->n); break;
     case LS_CMD_SAVE: save(l, c->text); break;
     case LS_CMD_GO_ON: go_on(l); break;
@@ -407,7 +566,7 @@ static void carry_out(live *l, const ls_command *c) {
             ls_channel_status(&l->c, l->c.paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, "", -1);
         break;
     case LS_CMD_STOP: stop_turn(l); break;
-    case LS_CMD_RIVAL: ls_live_begin_rival(l, c->text); break;
+    case LS_CMD_RIVAL: begin_race(l, c->text); break;
     case LS_CMD_OPEN: break; // of a server's requests
     case LS_CMD_SET: change(l, c->text, c->n > 1 ? c->n : 1); break;
     case LS_CMD_RESET:
@@ -422,10 +581,8 @@ static void carry_out(live *l, const ls_command *c) {
 }
 
 static bool on_idle(void *ud, const char *stage, double fraction) {
-    live *l = ud;
-    (void)stage;
-    (void)fraction;
-    return !ls_channel_wanted(&l->c);
+    (void)stage, (void)fraction;
+    return !on_stop(ud);
 }
 
 // Whether costs that were measured with few forwards at the start can be measured fully while the source is idle.
@@ -435,9 +592,9 @@ static bool has_costs_to_measure(const live *l) {
 
 static void measure_costs(live *l) {
     ls_err err;
-    l->ends = ls_channel_wanted;
+    l->ends = LS_WANTS_ANY;
     const ls_code code = ls_session_calibrate(l->session, LS_COSTS_MEASURED, on_idle, l, &err);
-    l->ends = ls_channel_stopping;
+    l->ends = LS_WANTS_STOP;
     l->measured = code && code != LS_E_CANCELLED; // it would fail again
 }
 
@@ -455,11 +612,12 @@ static void ask_bigrams(live *l) {
     ls_err err;
     char *path, text[200];
     int32_t n;
-    l->ends = ls_channel_wanted;
+    l->ends = LS_WANTS_ANY;
     const ls_code code =
         ls_bigrams_learn(&l->model, l->setup->format, l->setup->system, false, on_idle, l, &n, &path, &err);
-    l->ends = ls_channel_stopping;
-    l->asked = (code && code != LS_E_CANCELLED) || !ls_channel_wanted(&l->c); // else a command came; later the rest
+    l->ends = LS_WANTS_STOP;
+    l->asked = (code && code != LS_E_CANCELLED) ||
+               !ls_channel_wants(&l->c, LS_WANTS_ANY); // else a command came; later the rest
     if (!code && l->asked) {
         snprintf(text, sizeof text,
                  "the model was asked once what follows each of %d tokens: drafts are better from the next start on "
@@ -481,9 +639,9 @@ static double patience(const live *l) {
 static void *decoder(void *ud) {
     live *l = ud;
     ls_err err = {0};
-    l->ends = ls_channel_closing;
+    l->ends = LS_WANTS_CLOSE;
     const bool failed = start(l, &err) != LS_OK;
-    l->ends = ls_channel_stopping;
+    l->ends = LS_WANTS_STOP;
     if (failed) {
         ls_channel_message(&l->c, true, err.msg);
         ls_channel_status(&l->c, LS_STATE_FAILED, "failed", -1);
@@ -501,7 +659,7 @@ static void *decoder(void *ud) {
     while (ls_channel_take(&l->c, &c, failed ? -1 : patience(l))) {
         // commands first; without one, a step of the rival, else of the turn, else work for idle times
         if (c && !failed) carry_out(l, c);
-        else if (!c && l->rival.session) ls_live_run_rival(l);
+        else if (!c && l->rival.session) run_rival(l);
         else if (!c && ls_runner_active(&l->run)) run_step(l);
         else if (!c && has_costs_to_measure(l)) measure_costs(l);
         else if (!c) ask_bigrams(l);
@@ -517,7 +675,7 @@ static void *decoder(void *ud) {
     }
     ls_session_free(l->rival.session);
     ls_runner_free(&l->rival);
-    ls_live_free_setup(l, l->variant);
+    free_setup(l, l->variant);
     ls_runner_free(&l->run);
     free(l->left);
     replace_log(l, NULL);

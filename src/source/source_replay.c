@@ -39,7 +39,7 @@ static void set_speed(replay *r, const char *text) {
 }
 
 static bool closing(void *ud) {
-    return ls_channel_closing(ud);
+    return ls_channel_wants(ud, LS_WANTS_CLOSE);
 }
 
 // Plays t from its beginning; takes it.

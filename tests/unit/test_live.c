@@ -203,7 +203,7 @@ static void failures_arrive_as_events(void **state) {
 static void *fails(void *channel) {
     ls_channel *c = channel;
     const ls_command *q;
-    while (!ls_channel_wanted(c)) sched_yield();
+    while (!ls_channel_wants(c, LS_WANTS_ANY)) sched_yield();
     ls_channel_status(c, LS_STATE_FAILED, "failed", -1);
     ls_channel_take(c, &q, -1);
     ls_channel_take(c, &q, 0);

@@ -4,7 +4,6 @@
 #include "base/utf8.h"
 #include "cli/commands.h"
 #include "cli/demo_file.h"
-#include "source/source_replay.h"
 #include "ui/app.h"
 #include "ui/term_curses.h"
 #include "ui/words.h"

@@ -1,6 +1,5 @@
 // `replay TRACE`: the screen on a recording, without a model.
 #include "cli/commands.h"
-#include "source/source_replay.h"
 #include "ui/app.h"
 
 #include <string.h>

@@ -3,7 +3,7 @@
 #include "base/utf8.h"
 #include "cli/options.h"
 #include "engine/engine.h"
-#include "source/source_live.h"
+#include "source/sources.h"
 #include "trace/feed.h"
 #include "trace/trace_read.h"
 #include "ui/app.h"

@@ -4,8 +4,6 @@
 #include "cli/commands.h"
 #include "cli/variant.h"
 #include "cli/demo_file.h"
-#include "source/source_feed.h"
-#include "source/source_replay.h"
 #include "spec/accept.h"
 #include "spec/cost_curve.h"
 #include "spec/drafter.h"

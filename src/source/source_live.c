@@ -1,4 +1,4 @@
-#include "source/source_live.h"
+#include "source/sources.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/utf8.h"

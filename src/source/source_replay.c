@@ -1,4 +1,4 @@
-#include "source/source_replay.h"
+#include "source/sources.h"
 #include "base/mem.h"
 #include "source/channel.h"
 #include "trace/trace_events.h"

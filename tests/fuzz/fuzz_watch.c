@@ -1,7 +1,7 @@
 // What a server sends to a watcher: any bytes fill a feed or are refused with a line; what it holds then goes to the
 // screen, and to another watcher, who gets the same.
 #include "base/mem.h"
-#include "source/source_feed.h"
+#include "source/sources.h"
 #include "tests/fuzz/input.h"
 #include "trace/trace.h"
 

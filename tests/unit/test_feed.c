@@ -2,7 +2,7 @@
 #include "base/mem.h"
 #include "base/system.h"
 #include "recorded.h"
-#include "source/source_feed.h"
+#include "source/sources.h"
 #include "trace/trace.h"
 
 #include <fcntl.h>

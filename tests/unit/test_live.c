@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "source/channel.h"
-#include "source/source_live.h"
+#include "source/sources.h"
 #include "trace/trace_read.h"
 
 #include <poll.h>

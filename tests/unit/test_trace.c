@@ -5,7 +5,7 @@
 #include "recorded.h"
 #include "decode/session.h"
 #include "decode/simulate.h"
-#include "source/source_replay.h"
+#include "source/sources.h"
 #include "trace/trace.h"
 #include "trace/trace_events.h"
 #include "ui/render.h"

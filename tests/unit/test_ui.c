@@ -3,7 +3,7 @@
 #include "base/mem.h"
 #include "base/rng.h"
 #include "base/utf8.h"
-#include "source/source_live.h"
+#include "source/sources.h"
 #include "ui/app.h"
 #include "ui/demo.h"
 #include "ui/edit.h"

@@ -189,8 +189,9 @@ void ui_end_clause(ui_pen *p) {
     p->clause = p->col;
 }
 
-void ui_pad(ui_pen *p, int col) {
+ui_pen *ui_pad(ui_pen *p, int col) {
     while (p->col < col && p->col < p->end) put(p, " ", 1, 1, 0);
+    return p;
 }
 
 void ui_box(ui_canvas *c, ui_rect r, const char *title, const char *right, bool focused) {

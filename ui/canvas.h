@@ -56,7 +56,7 @@ bool ui_draw(ui_pen *p, const char *text, size_t n);
 bool ui_print(ui_pen *p, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 // Ends a clause of a line: where some of it did not fit, all of it goes, and nothing follows.
 void ui_end_clause(ui_pen *p);
-void ui_pad(ui_pen *p, int col); // blanks up to that column of the canvas
+ui_pen *ui_pad(ui_pen *p, int col); // blanks up to that column of the canvas; returns the pen
 
 // One displayed character: the bytes it uses, the cells it needs, and what to draw.
 typedef struct {

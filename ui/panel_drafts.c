@@ -52,12 +52,9 @@ void ui_panel_drafts(ui_panel_view *v) {
     const int at_ngram = v->area.col + 19, at_len = at_ngram + (ngram ? ngram + 1 : 0), at_tokens = at_len + 14;
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk  source");
-    ui_pad(&head, at_ngram);
-    if (ngram) ui_print(&head, "matched n-gram");
-    ui_pad(&head, at_len);
-    ui_print(&head, "len cut acc");
-    ui_pad(&head, at_tokens);
-    ui_print(&head, "tokens");
+    if (ngram) ui_print(ui_pad(&head, at_ngram), "matched n-gram");
+    ui_print(ui_pad(&head, at_len), "len cut acc");
+    ui_print(ui_pad(&head, at_tokens), "tokens");
     int16_t order[LS_MAX_ROWS];
     const int n = ui_rows_of(s, step, UI_DRAFTS, order);
     const int decided = step->n_path > 1 ? step->tree.nodes[step->path[1]].branch : -1;
@@ -82,21 +79,16 @@ void ui_panel_drafts(ui_panel_view *v) {
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);
-        else if (ngram && step->tree.nodes[b->first_node].draft_p > 0) {
+        else if (ngram && step->tree.nodes[b->first_node].draft_p > 0)
             ui_draw_prob(&p, "its p", (double)step->tree.nodes[b->first_node].draft_p);
-        }
         p.end = end;
-        ui_pad(&p, at_len);
-        ui_print(ui_as(&p, UI_TEXT), "%3d ", b->n_nodes);
+        ui_print(ui_as(ui_pad(&p, at_len), UI_TEXT), "%3d ", b->n_nodes);
         p.role = UI_DIM; // found behind its first token, but not drafted
         const int found = b->found + (b->rank >= 0), cut = found > b->n_nodes ? found - b->n_nodes : 0;
-        if (cut) ui_print(&p, "%3d ", cut);
-        else ui_print(&p, "  - ");
+        ui_print(&p, cut ? "%3d " : "  - ", cut);
         const int accepted = ls_step_branch_accepted(step, b);
-        p.role = accepted ? UI_GOOD : UI_DIM;
-        ui_print(&p, "%3d", accepted);
-        ui_pad(&p, at_tokens);
-        draw_tokens(&p, s, step, b);
+        ui_print(ui_as(&p, accepted ? UI_GOOD : UI_DIM), "%3d", accepted);
+        draw_tokens(ui_pad(&p, at_tokens), s, step, b);
     }
     if (!step->tree.n_branches) {
         v->line = 1;

@@ -134,9 +134,7 @@ static void choices_of(const ls_top_entry *top, float lse, int n, choice *out) {
 static void token_line(ui_pen *p, const ui_state *s, choice c, int cells) {
     const int beyond = p->col + cells + 1;
     ui_draw_token_in(p, s, c.id, cells);
-    p->role = UI_TEXT;
-    ui_pad(p, beyond);
-    prob(p, "", c.p);
+    prob(ui_pad(ui_as(p, UI_TEXT), beyond), "", c.p);
     ui_print(p, " ");
 }
 
@@ -146,11 +144,9 @@ static void short_line(inspected *o, const char *label, const choice *c, int n) 
     ui_print(&pen, "%s", label);
     for (int i = 0; i < n && c[i].id >= 0; i++) {
         ui_end_clause(&pen);
-        pen.role = c[i].id == o->node->token ? UI_CURSOR : UI_TEXT;
-        ui_print(&pen, " ");
+        ui_print(ui_as(&pen, c[i].id == o->node->token ? UI_CURSOR : UI_TEXT), " ");
         ui_draw_token(&pen, o->v->state, c[i].id);
-        pen.role = UI_TEXT;
-        prob(&pen, "", c[i].p);
+        prob(ui_as(&pen, UI_TEXT), "", c[i].p);
     }
     ui_end_clause(&pen);
 }
@@ -169,20 +165,18 @@ static void both_models(inspected *o, const ls_node *parent, const ls_prediction
     }
     ui_pen p = ui_next_line(o->v, UI_LABEL);
     ui_print(&p, half >= 26 ? "the target's top tokens" : "the target's top");
-    ui_pad(&p, o->v->area.col + half);
-    ui_print(&p, "the draft model's");
+    ui_print(ui_pad(&p, o->v->area.col + half), "the draft model's");
     if (half >= 34) ui_print(&p, "; entropy %.2f nat", (double)prediction->entropy);
     for (int i = 0; i < LS_ROW_TOP && i < rows - 1 && (theirs[i].id >= 0 || drafts[i].id >= 0); i++)
         for (int which = 0; which < 2; which++) {
             const choice c = which ? drafts[i] : theirs[i];
-            const ui_role role = c.id == o->node->token ? UI_CURSOR : UI_TEXT;
-            const bool chosen = c.id == parent->target;
-            if (!which) p = ui_next_line(o->v, role);
+            if (!which) p = ui_next_line(o->v, UI_TEXT);
             else ui_pad(&p, o->v->area.col + half);
             if (c.id < 0) continue;
-            token_line(ui_as(&p, role), s, c, cells);
-            p.role = chosen ? UI_GOOD : UI_DIM;
-            ui_print(&p, "%s", !chosen ? "" : which && half >= 34 ? "the target's choice" : "chosen");
+            token_line(ui_as(&p, c.id == o->node->token ? UI_CURSOR : UI_TEXT), s, c, cells);
+            p.role = UI_DIM;
+            if (c.id == parent->target)
+                ui_print(ui_as(&p, UI_GOOD), which && half >= 34 ? "the target's choice" : "chosen");
         }
 }
 
@@ -216,8 +210,7 @@ static void alternatives(inspected *o, int rows) {
         ui_pen p = ui_next_line(o->v, c[i].id == o->node->token ? UI_CURSOR : UI_TEXT);
         token_line(&p, o->v->state, c[i], room > 6 ? room : 6);
         ui_bar(ui_as(&p, UI_BAR), bar, c[i].p);
-        p.role = c[i].id == chosen ? UI_GOOD : UI_DIM;
-        ui_print(&p, "%s%s", c[i].id == chosen ? " chosen" : "",
+        ui_print(ui_as(&p, c[i].id == chosen ? UI_GOOD : UI_DIM), "%s%s", c[i].id == chosen ? " chosen" : "",
                  above && is_drafted(o->step, parent, c[i].id) ? " drafted" : "");
     }
 }
@@ -239,8 +232,8 @@ static void origin(inspected *o) {
         p = ui_next_line(o->v, UI_DIM);
         ui_print(&p, "  ");
         context_text(&p, s, n->match_pos > AROUND ? n->match_pos - AROUND : 0, n->match_pos - n->match_n);
-        p.role = UI_SPAN;
-        context_text(&p, s, n->match_pos - n->match_n > 0 ? n->match_pos - n->match_n : 0, n->match_pos);
+        context_text(ui_as(&p, UI_SPAN), s, n->match_pos - n->match_n > 0 ? n->match_pos - n->match_n : 0,
+                     n->match_pos);
         context_text(ui_as(&p, UI_CURSOR), s, n->match_pos, n->match_pos + 1);
         context_text(ui_as(&p, UI_DIM), s, n->match_pos + 1, n->match_pos + AROUND);
         return;

@@ -16,8 +16,10 @@ static void draw_draft(ui_pen *p, const ls_step *step, int rank, bool is_root, b
         return;
     }
     const bool accepted = ls_step_branch_accepted(step, b) > 0;
-    p->role = accepted ? UI_GOOD : UI_DIM;
-    ui_print(p, "%s ", accepted ? (ascii ? "*" : "●") : tried ? (ascii ? "o" : "○") : " ");
+    ui_print(ui_as(p, accepted ? UI_GOOD : UI_DIM), "%s ",
+             accepted ? (ascii ? "*" : "●")
+             : tried  ? (ascii ? "o" : "○")
+                      : " ");
     ui_print(p, "%s +%d", ui_match_text(b->match_n, b->match_pos).s, b->n_nodes);
 }
 
@@ -32,23 +34,19 @@ void ui_panel_logits(ui_panel_view *v) {
     const int top = ui_rows_top(v, UI_LOGITS, order, n, rows, next.rank);
     ui_pen head = ui_pen_at(v->canvas, v->area, 0, UI_LABEL);
     ui_print(&head, " rk token");
-    ui_pad(&head, v->area.col + 4 + token_cells);
-    ui_print(&head, "    p");
-    ui_pad(&head, v->area.col + v->area.cols - draft);
-    ui_print(&head, "draft n@pos +m");
+    ui_print(ui_pad(&head, v->area.col + 4 + token_cells), "    p");
+    ui_print(ui_pad(&head, v->area.col + v->area.cols - draft), "draft n@pos +m");
     for (int i = 0; i < rows && top + i < n; i++) {
         int rank = order[top + i];
         const ls_top_entry *e = &step->top[rank];
         bool is_root = e->id == step->tree.nodes[0].token;
         double prob = ui_prob(e->logit, step->top_lse);
-        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_DIM);
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, rank == next.rank ? UI_GOOD : UI_DIM);
         p.tag = rank + 1;
-        p.role = rank == next.rank ? UI_GOOD : UI_DIM;
         ui_print(&p, "%3d%s", rank, rank != next.rank ? " " : p.canvas->ascii ? ">" : "▸");
         p.role = rank == v->state->list[UI_LOGITS].found ? UI_CURSOR : is_root ? UI_NUMBER : UI_TEXT;
         ui_draw_token_in(&p, v->state, e->id, token_cells - 1);
-        ui_pad(&p, v->area.col + 4 + token_cells);
-        ui_draw_prob(ui_as(&p, UI_TEXT), "", prob);
+        ui_draw_prob(ui_as(ui_pad(&p, v->area.col + 4 + token_cells), UI_TEXT), "", prob);
         ui_print(&p, " ");
         if (bar) {
             ui_bar(ui_as(&p, UI_BAR), bar, prob);

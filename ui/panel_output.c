@@ -59,8 +59,7 @@ void ui_legend(ui_pen *p, const ui_state *s) {
         const char *word = kind < LS_KIND_COUNT ? ls_source_kinds[kind].word : "correction";
         if ((int)strlen(word) + 1 > p->end - p->col) return;
         p->col++; // the frame's line
-        p->role = (uint8_t)(kind < LS_KIND_COUNT ? ui_kind_role((ls_source_kind)kind) : UI_CORRECTED);
-        ui_print(p, "%s", word);
+        ui_print(ui_as(p, kind < LS_KIND_COUNT ? ui_kind_role((ls_source_kind)kind) : UI_CORRECTED), "%s", word);
     }
 }
 

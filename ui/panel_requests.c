@@ -158,8 +158,7 @@ static void head(ui_panel_view *v, int room) {
     const int start = p.col;
     cells c = {start + NUMBER + 1 + room + 1 + STATE, 0};
     ui_print(&p, "%*s client", NUMBER, "no.");
-    ui_pad(&p, start + NUMBER + 1 + room + 1);
-    ui_print(&p, "state");
+    ui_print(ui_pad(&p, start + NUMBER + 1 + room + 1), "state");
     for (int i = 0; i < COLUMNS; i++) ui_print_to(&p, next_end(&c), "%s", columns[i].heading);
 }
 

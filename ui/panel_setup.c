@@ -125,12 +125,8 @@ static int list(ui_panel_view *v, ui_rect area) {
         const int col = p.col;
         p.tag = i + 1;
         ui_print(&p, " %s ", t->key);
-        p.role = UI_NUMBER;
-        ui_pad(&p, col + name);
-        ui_print(&p, "%s", *t->value ? t->value : "-");
-        p.role = UI_DIM;
-        ui_pad(&p, col + value);
-        ui_print(&p, "%s", t->help);
+        ui_print(ui_pad(ui_as(&p, UI_NUMBER), col + name), "%s", *t->value ? t->value : "-");
+        ui_print(ui_pad(ui_as(&p, UI_DIM), col + value), "%s", t->help);
     }
     return n < area.rows ? n : area.rows;
 }

@@ -152,10 +152,8 @@ static line real_line(const ls_stats *st) {
 
 static void draw_variant(ui_pen *p, int col, const line *l) {
     const bool guess = l->known < 1;
-    ui_pad(p, col + 28);
-    ui_print(ui_as(p, UI_NUMBER), "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
-    p->role = UI_TEXT;
-    ui_pad(p, col + 36);
+    ui_print(ui_as(ui_pad(p, col + 28), UI_NUMBER), "%s%.2f", !guess ? " " : p->canvas->ascii ? "~" : "≈", l->mat);
+    ui_pad(ui_as(p, UI_TEXT), col + 36);
     if (isnan(l->speed)) ui_print(p, "-");
     else ui_print(p, "%s%.2f", ui_times(p->canvas), l->speed);
     ui_print_to(p, col + 54, "%" PRIu64 "/%" PRIu64, l->accepted, l->drafted);
@@ -187,8 +185,7 @@ void ui_panel_shadows(ui_panel_view *v) {
         const int col = p.col;
         p.tag = i + 1;
         ui_print(&p, " %s%s", label, decodes ? " (active)" : "");
-        p.role = UI_DIM;
-        ui_pad(&p, col + 29);
+        ui_pad(ui_as(&p, UI_DIM), col + 29);
         const line l = decodes ? real_line(&s->shadows.real) : line_of(&all[i].total, all[i].method);
         if (refusal || !(l.mat > 0)) ui_print(&p, "%s", refusal ? refusal : "-");
         else draw_variant(&p, col, &l);

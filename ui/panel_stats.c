@@ -79,9 +79,8 @@ static void next_next_line(ui_panel_view *v, const ls_stats *st) {
     ui_pen p = stats_line(v, "next-next", st->next_next ? NULL : "in the top of the last logits: no data yet");
     if (!st->next_next) return;
     ui_print(ui_as(&p, UI_DIM), narrow ? "in the last logits' top 8: " : "token in the top 8 of the last logits: ");
-    p.role = UI_TEXT;
-    ui_clause(&p, "{" N "} of " N " step%s, in the top 64: {" N "}", ls_stats_next_next_below(st, 8), st->next_next,
-              ls_plural(st->next_next), ls_stats_next_next_below(st, LS_MAX_TOP));
+    ui_clause(ui_as(&p, UI_TEXT), "{" N "} of " N " step%s, in the top 64: {" N "}", ls_stats_next_next_below(st, 8),
+              st->next_next, ls_plural(st->next_next), ls_stats_next_next_below(st, LS_MAX_TOP));
     if (right.of) ui_clause(&p, "; guesses %s {" N " of " N "}", narrow ? "right" : "accepted:", right.n, right.of);
 }
 

@@ -113,17 +113,14 @@ static void draw_row(ui_pen *p, const ui_state *s, const tree *t, const row *r) 
     int64_t alone = 0;
     for (int i = 0; i < r->n; i++) alone += step->tree.nodes[t->order[r->at + i]].alone;
     if (step->experts && !ui_quiz_hides(s)) ui_print(p, "  +%lld expert%s", (long long)alone, ls_plural(alone));
-    if (first->from == LS_SOURCE_DRAFT_MODEL) {
+    if (first->from == LS_SOURCE_DRAFT_MODEL)
         ui_draw_prob(p, b && b->first_node == head ? " draft p" : "  draft p", (double)first->draft_p);
-    }
     if (broke) {
         ui_draw_prob(p, "  p", (double)broke->p);
         const ls_node *parent = &step->tree.nodes[broke->parent];
         ui_print(p, ", target ");
-        p->role = UI_CORRECTED;
-        if (ui_draw_token(p, s, parent->target)) {
+        if (ui_draw_token(ui_as(p, UI_CORRECTED), s, parent->target))
             ui_draw_prob(ui_as(p, UI_DIM), " p", (double)parent->target_p);
-        }
     }
 }
 
@@ -157,8 +154,8 @@ void ui_panel_tree(ui_panel_view *v) {
     for (int i = 0; i < v->area.rows && top + i < t.n; i++) {
         ui_pen p = ui_pen_at(v->canvas, v->area, i, UI_TEXT);
         if (i == v->area.rows - 1 && top + i < t.n - 1) {
-            p.role = UI_DIM;
-            ui_print(&p, v->canvas->ascii ? "... %d more line%s (t: other view)" : "… %d more line%s (t: other view)",
+            ui_print(ui_as(&p, UI_DIM),
+                     v->canvas->ascii ? "... %d more line%s (t: other view)" : "… %d more line%s (t: other view)",
                      t.n - top - i, ls_plural(t.n - top - i));
         } else draw_row(&p, s, &t, &t.rows[top + i]);
     }

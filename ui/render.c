@@ -202,15 +202,12 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b) {
         const int start = p.col, room = p.end > p.col ? p.end - p.col - 1 : 0;
         const size_t from = (size_t)(line - text), cursor = i == row ? e->cursor : from,
                      shown = first_shown(c, text, from, cursor, room);
-        p.role = b->active ? UI_TEXT : UI_DIM;
-        ui_draw(&p, text + shown, (size_t)(end - text) - shown);
+        ui_draw(ui_as(&p, b->active ? UI_TEXT : UI_DIM), text + shown, (size_t)(end - text) - shown);
         if (b->active && b->cursor && i == row) {
             c->cursor_row = r.row + i;
             c->cursor_col = start + ui_text_cells(c, text + shown, cursor - shown);
         }
-        if (!e->text.n) {
-            ui_print(ui_as(&p, UI_DIM), "%s", b->hint);
-        }
+        if (!e->text.n) ui_print(ui_as(&p, UI_DIM), "%s", b->hint);
         line = end + 1;
     }
 }

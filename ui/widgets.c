@@ -82,8 +82,7 @@ void ui_print_to(ui_pen *p, int end, const char *fmt, ...) {
     va_start(ap, fmt);
     vsnprintf(text, sizeof text, fmt, ap);
     va_end(ap);
-    ui_pad(p, end - ui_text_cells(p->canvas, text, strlen(text)));
-    ui_print(p, "%s", text);
+    ui_print(ui_pad(p, end - ui_text_cells(p->canvas, text, strlen(text))), "%s", text);
 }
 
 const char *ui_times(const ui_canvas *c) {

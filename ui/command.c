@@ -24,12 +24,12 @@ static void goto_step(ui_state *s, const char *text) {
     }
     const size_t n = ui_said(&s->run, t)->n_steps, last = t->first_step + n - 1;
     size_t at = t->first_step;
-    while (at <= last && ui_step(s, at)->index < number) at++;
-    if (end != text && !*end && at <= last && ui_step(s, at)->index == number) ui_look_at(s, (int64_t)at);
+    while (at <= last && s->run.steps[at]->index < number) at++;
+    if (end != text && !*end && at <= last && s->run.steps[at]->index == number) ui_look_at(s, (int64_t)at);
     else
         ui_say_error(s, "goto '%.20s': turn %td has %ssteps %u to %u", text, t - s->run.turns + 1,
-                     n > ui_step(s, last)->index - ui_step(s, t->first_step)->index ? "" : "some of ",
-                     ui_step(s, t->first_step)->index, ui_step(s, last)->index);
+                     n > s->run.steps[last]->index - s->run.steps[t->first_step]->index ? "" : "some of ",
+                     s->run.steps[t->first_step]->index, s->run.steps[last]->index);
 }
 
 static void ask_display(ui_state *s, const char *path) {

@@ -276,7 +276,7 @@ const ui_frame *ui_frame_on_top(const ui_state *s) {
 
 static const char *cut_hint(const ui_state *s) {
     static char hint[80];
-    const ls_step *last = ui_step(s, s->run.n_steps - 1);
+    const ls_step *last = s->run.steps[s->run.n_steps - 1];
     snprintf(hint, sizeof hint, "cut at %d token%s: Enter continues, or type a prompt",
              last->output_pos + last->n_emitted, ls_plural(last->output_pos + last->n_emitted));
     return hint;

@@ -63,18 +63,18 @@ static bool happened(const ui_state *s, const ls_step *step, ui_find what) {
 static int64_t find_step(const ui_state *s, ui_find what, int by) {
     if (!s->run.n_steps) return -1;
     for (int64_t i = (int64_t)ui_viewed_index(s) + by; i >= 0 && i < (int64_t)s->run.n_steps; i += by)
-        if (happened(s, ui_step(s, i), what)) return i;
+        if (happened(s, s->run.steps[i], what)) return i;
     return -1;
 }
 
 // The step that lost (sign -1) or gained (1) most against plain decoding; after: the one behind this step in that
 // order, -1: the first. Returns -1 where there is none.
 static int64_t extreme_step(const ui_state *s, int sign, int64_t after) {
-    const double limit = after < 0 ? (double)INFINITY : sign * ls_step_gain_us(ui_step(s, (size_t)after));
+    const double limit = after < 0 ? (double)INFINITY : sign * ls_step_gain_us(s->run.steps[after]);
     double found = -(double)INFINITY;
     int64_t at = -1;
     for (size_t i = 0; i < s->run.n_steps; i++) {
-        const double v = sign * ls_step_gain_us(ui_step(s, i));
+        const double v = sign * ls_step_gain_us(s->run.steps[i]);
         if (isnan(v) || v <= found || v > limit || (v == limit && (int64_t)i <= after)) continue;
         found = v;
         at = (int64_t)i;
@@ -98,7 +98,7 @@ void ui_jump_extreme(ui_state *s, int sign) {
     if (step < 0) return;
     s->view.extreme = sign;
     s->view.extreme_at = (size_t)step;
-    const ls_step *at = ui_step(s, (size_t)step);
+    const ls_step *at = s->run.steps[step];
     ui_say(s, "step %u: %d token%s in %.2f ms, by plain decoding %.2f ms", at->index, at->n_emitted,
            ls_plural(at->n_emitted), at->t_total_us / 1e3, (at->t_total_us + ls_step_gain_us(at)) / 1e3);
 }
@@ -124,7 +124,7 @@ static int64_t search_output(const ui_state *s, const char *text, int by, int *n
     size_t n = 0;
     ls_buf all = {0};
     for (size_t i = 0; i < s->run.n_steps; i++) {
-        const ls_step *step = ui_step(s, i);
+        const ls_step *step = s->run.steps[i];
         for (int k = 0; k < step->n_emitted; k++) {
             tokens = ls_grown(tokens, n, sizeof *tokens);
             ui_add_sought(s, step->tree.nodes[step->path[k]].token, &all);
@@ -240,7 +240,7 @@ void ui_move_token(ui_state *s, int by) {
         view += by;
         if (view < 0 || view >= (int64_t)s->run.n_steps) return;
         ui_look_at(s, view);
-        step = ui_step(s, view);
+        step = s->run.steps[view];
         at = by > 0 ? 0 : step->n_emitted - 1;
     }
     s->view.step = (size_t)view;

@@ -90,7 +90,7 @@ static void equality(ui_panel_view *v, const ui_turn *t, int32_t mine) {
     choice c = {0};
     bool equal = true;
     for (size_t i = t->first_step; i < t->first_step + ui_said(&s->run, t)->n_steps && equal && same < n; i++) {
-        const ls_step *step = ui_step(s, i);
+        const ls_step *step = s->run.steps[i];
         for (int k = 0; k < step->n_emitted && equal && same < n; k++) {
             c = choice_of(step, k);
             equal = c.id == text.p[same];

@@ -66,19 +66,22 @@ void ui_legend(ui_pen *p, const ui_state *s) {
 // ---- the text
 
 typedef struct {
-    ls_buf text, roles, marks; // a role and marks for every byte
-    ls_ids tags;               // and the token that it belongs to
-    int32_t tag;               // of the added text: step * LS_MAX_ROWS + row + 1; 0: none
-    size_t hidden;             // step that a quiz asks about
+    ls_buf text;
+    struct part {
+        size_t end; // in the text: the part begins where the one before it ends
+        ui_role role;
+        int mark;
+        int32_t tag; // the token: step * LS_MAX_ROWS + row + 1; 0: none
+    } * parts;
+    size_t n;      // of parts
+    int32_t tag;   // of the added text
+    size_t hidden; // step that a quiz asks about
 } flow;
 
 static void add_text(flow *f, const char *p, size_t n, ui_role role, int mark) {
     ls_buf_add(&f->text, p, n);
-    memset(ls_buf_room(&f->roles, n), role, n);
-    memset(ls_buf_room(&f->marks, n), mark, n);
-    f->roles.n += n;
-    f->marks.n += n;
-    for (size_t i = 0; i < n; i++) ls_ids_push(&f->tags, f->tag);
+    f->parts = ls_grown(f->parts, f->n, sizeof *f->parts);
+    f->parts[f->n++] = (struct part){f->text.n, role, mark, f->tag};
 }
 
 static void add_str(flow *f, const char *s, ui_role role) {
@@ -107,8 +110,8 @@ static void add_folded(flow *f, const ui_thinking *t, int32_t end) {
 
 static void add_step_text(flow *f, const ui_state *s, const ui_turn *turn, size_t index, source src, bool viewed,
                           bool ascii) {
-    const int would = s->view.preview && index > turn->first_step ? ui_preview(s, ui_step(s, index - 1)) : -1;
-    const ls_step *step = ui_step(s, index);
+    const int would = s->view.preview && index > turn->first_step ? ui_preview(s, s->run.steps[index - 1]) : -1;
+    const ls_step *step = s->run.steps[index];
     if (index == f->hidden) step = ui_quiz_masked(s, step);
     const bool brackets = s->view.brackets;
     f->tag = ((int32_t)index - 1) * LS_MAX_ROWS + would + 1; // the draft that the previewed rule would accept here
@@ -137,13 +140,13 @@ static void add_step_text(flow *f, const ui_state *s, const ui_turn *turn, size_
 }
 
 static void draw_line(ui_pen *p, const flow *f, ui_line l) {
+    const struct part *of = f->parts;
     for (size_t i = l.from; i < l.to;) {
         ui_glyph g = ui_next_glyph(p->canvas, f->text.p + i, l.to - i);
-        // NOLINTNEXTLINE(clang-analyzer-core.NullDereference): there is a role for every byte of the text
-        p->role = (uint8_t)f->roles.p[i];
-        p->mark = (uint8_t)f->marks.p[i];
-        p->tag = f->tags.p[i];
-        ui_draw(p, f->text.p + i, g.n);
+        while (of->end <= i) of++;
+        p->mark = (uint8_t)of->mark;
+        p->tag = of->tag;
+        ui_draw(ui_as(p, of->role), f->text.p + i, g.n);
         i += g.n;
     }
 }
@@ -155,7 +158,7 @@ typedef struct {
 } window;
 
 static size_t bytes_of(const ui_state *s, size_t i, bool *ends_line) {
-    const ls_step *step = ui_step(s, i);
+    const ls_step *step = s->run.steps[i];
     const ui_turn *turn = s->view.folded ? ui_turn_of(&s->run, i) : NULL;
     size_t n = 0;
     for (int k = 0; k < step->n_emitted; k++) {
@@ -229,7 +232,7 @@ static void add_prompt(flow *f, const ui_state *s, const ui_turn *turn, bool asc
         const ls_token *begun = ls_token_of(&s->run.tokens, s->run.dialog->context.p[k]);
         if (!begun->special) add_text(f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
     }
-    const ls_step *newest = said->n_steps ? ui_step(s, turn->first_step + said->n_steps - 1) : NULL;
+    const ls_step *newest = said->n_steps ? s->run.steps[turn->first_step + said->n_steps - 1] : NULL;
     if (s->view.folded && newest && turn->thinking.from >= 0)
         add_folded(f, &turn->thinking, newest->output_pos + newest->n_emitted);
 }
@@ -257,7 +260,7 @@ static size_t add_turns(flow *f, const ui_state *s, window w, bool ascii) {
 static int32_t tokens_shown(const ui_state *s, size_t hidden) {
     const bool hides = hidden < s->run.n_steps;
     if (!s->run.n_steps || !ls_dialog_last(s->run.dialog)->n_steps) return 0;
-    const ls_step *last = ui_step(s, hides ? hidden : s->run.n_steps - 1);
+    const ls_step *last = s->run.steps[hides ? hidden : s->run.n_steps - 1];
     return last->output_pos + (hides ? 1 : last->n_emitted);
 }
 
@@ -292,7 +295,5 @@ void ui_panel_output(ui_panel_view *v) {
                                  : "history");
     free(lines);
     ls_buf_free(&f.text);
-    ls_buf_free(&f.roles);
-    ls_buf_free(&f.marks);
-    ls_ids_free(&f.tags);
+    free(f.parts);
 }

@@ -13,7 +13,7 @@ static const double LITTLE = 0.02; // of a step
 
 static size_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in the context
     const ls_turn *said = ui_said(&s->run, t);
-    const ls_step *last = said->n_steps ? ui_step(s, t->first_step + said->n_steps - 1) : NULL;
+    const ls_step *last = said->n_steps ? s->run.steps[t->first_step + said->n_steps - 1] : NULL;
     return last ? (size_t)(last->context_len + last->n_emitted - (last->finish == LS_FINISH_EOS))
                 : ls_turn_output_at(said);
 }
@@ -62,7 +62,7 @@ static bool feed(ui_state *s) {
     if (!w->begun && !begin(s)) return false;
     const ui_turn *t = &s->run.turns[w->turn];
     for (; w->step < t->first_step + ui_said(&s->run, t)->n_steps; w->step++) {
-        const ls_step *step = ui_step(s, w->step);
+        const ls_step *step = s->run.steps[w->step];
         if (ls_step_lossy(step, NULL)) {
             w->refused = "this answer is LOSSY: other methods would have continued a different text";
             return false;

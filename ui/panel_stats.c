@@ -37,7 +37,7 @@ static void remember(past *p, const ui_state *s, size_t n_most) {
     p->n = 0;
     p->most_emitted = p->most_ms = 0;
     for (size_t i = first; i < view + !ui_quiz_hides(s); i++, p->n++) {
-        const ls_step *step = ui_step(s, i);
+        const ls_step *step = s->run.steps[i];
         p->emitted[p->n] = step->n_emitted;
         p->ms[p->n] = step->t_total_us / 1e3;
         p->most_emitted = fmax(p->most_emitted, p->emitted[p->n]);

@@ -20,12 +20,12 @@ void ui_quiz_toggle(ui_state *s) {
 }
 
 bool ui_quiz_hides(const ui_state *s) {
-    return s->quiz.on && s->run.n_steps && ui_viewed_index(s) >= s->quiz.next && asks(ui_step(s, ui_viewed_index(s)));
+    return s->quiz.on && s->run.n_steps && ui_viewed_index(s) >= s->quiz.next && asks(s->run.steps[ui_viewed_index(s)]);
 }
 
 size_t ui_quiz_first_hidden(const ui_state *s) {
     for (size_t i = s->quiz.next; s->quiz.on && i < s->run.n_steps; i++)
-        if (asks(ui_step(s, i))) return i;
+        if (asks(s->run.steps[i])) return i;
     return SIZE_MAX;
 }
 
@@ -52,7 +52,7 @@ const ls_step *ui_quiz_masked(const ui_state *s, const ls_step *step) {
 void ui_quiz_answer(ui_state *s) {
     ui_quiz *q = &s->quiz;
     const int said = ui_inspected(s);
-    const ls_step *step = ui_step(s, ui_viewed_index(s)); // as it is
+    const ls_step *step = s->run.steps[ui_viewed_index(s)]; // as it is
     const ls_node *nodes = step->tree.nodes;
     const int accepted = ls_step_accepted(step), depth = nodes[said].depth;
     int32_t path[LS_MAX_ROWS];
@@ -90,7 +90,7 @@ size_t ui_quiz_newest(const ui_state *s) {
 void ui_quiz_on_step(ui_state *s) {
     // a question is answered in the Tree: the keys go there, unless the user is typing
     if (ui_quiz_hides(s) && s->shown.focus == UI_NO_PANEL && !s->typed.prompt.text.n) ui_focus(s, UI_TREE);
-    if (s->quiz.next == s->run.n_steps - 1 && !asks(ui_step(s, s->quiz.next))) s->quiz.next++;
+    if (s->quiz.next == s->run.n_steps - 1 && !asks(s->run.steps[s->quiz.next])) s->quiz.next++;
 }
 
 void ui_quiz_question(const ui_state *s, ls_buf *out) {

@@ -197,7 +197,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
         break;
     case LS_EV_STEP:
         add_step(s, e);
-        if (s->run.n_steps) ui_demo_on(s, UI_WHEN_STEP, ui_step(s, s->run.n_steps - 1));
+        if (s->run.n_steps) ui_demo_on(s, UI_WHEN_STEP, s->run.steps[s->run.n_steps - 1]);
         break;
     case LS_EV_END:
         if (s->run.dialog->n_turns) s->run.dialog->turns[s->run.dialog->n_turns - 1].finish = e->end.finish;
@@ -216,7 +216,7 @@ void ui_on_event(ui_state *s, ls_event *e) {
 
 // The last step of an answer may have no forward and emit one token, the end. It is shown with the step before it.
 static bool is_end(const ui_state *s, size_t i) {
-    return i && ui_turn_of(&s->run, i) == ui_turn_of(&s->run, i - 1) && !ui_step(s, i)->forward;
+    return i && ui_turn_of(&s->run, i) == ui_turn_of(&s->run, i - 1) && !s->run.steps[i]->forward;
 }
 
 size_t ui_viewed_index(const ui_state *s) {
@@ -229,13 +229,9 @@ size_t ui_viewed_end(const ui_state *s) {
     return end + (end < s->run.n_steps && is_end(s, end));
 }
 
-const ls_step *ui_step(const ui_state *s, size_t i) {
-    return s->run.steps[i];
-}
-
 const ls_step *ui_viewed(const ui_state *s) {
     if (!s->run.n_steps) return NULL;
-    const ls_step *step = ui_step(s, ui_viewed_index(s));
+    const ls_step *step = s->run.steps[ui_viewed_index(s)];
     return ui_quiz_hides(s) ? ui_quiz_masked(s, step) : step;
 }
 
@@ -298,7 +294,7 @@ const ls_stats *ui_stats(const ui_state *s, ui_statistics *k) {
         k->until = first + mark * UI_STATS_EVERY;
     }
     while (k->until < end) {
-        ls_stats_add(&k->now, ui_step(s, k->until++));
+        ls_stats_add(&k->now, s->run.steps[k->until++]);
         const size_t done = k->until - first;
         if (done % UI_STATS_EVERY || done / UI_STATS_EVERY <= k->n_marks) continue;
         k->marks = ls_realloc(k->marks, (k->n_marks + 1) * sizeof *k->marks);

@@ -1,8 +1,7 @@
 // The state of the screen, in parts by who writes them. Events write `run`, the application `given`. Keys change
 // `shown`, `view`, `list`, `over`, `typed`, `setup` and `quiz`, and leave what they ask of the application and the
 // source in `asked`; an event may take back a choice whose object it replaced. `shadows` and `playing` are written
-// between frames, and by keys that choose in them. Rendering writes only `drawn`, and the room behind `run.steps` and
-// `quiz.masked` into which steps are unpacked.
+// between frames, and by keys that choose in them. Rendering writes only `drawn`, and what `quiz.masked` points to.
 #pragma once
 #include "source/source.h"
 #include "decode/dialog.h"
@@ -288,11 +287,10 @@ bool ui_can_send(ui_state *s);                       // a prompt; if not, a mess
 void ui_type_line(ui_state *s, char sign, const char *text);
 
 // Reading
-const ls_step *ui_viewed(const ui_state *s);         // NULL before the first step
-int ui_inspected(const ui_state *s);                 // row of the viewed tree; valid if there is one
-const ls_step *ui_step(const ui_state *s, size_t i); // as long as it is there
-size_t ui_viewed_index(const ui_state *s);           // valid if there is one
-size_t ui_viewed_end(const ui_state *s); // number of steps up to the viewed one, the end of an answer included
+const ls_step *ui_viewed(const ui_state *s); // NULL before the first step
+int ui_inspected(const ui_state *s);         // row of the viewed tree; valid if there is one
+size_t ui_viewed_index(const ui_state *s);   // valid if there is one
+size_t ui_viewed_end(const ui_state *s);     // number of steps up to the viewed one, the end of an answer included
 const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step);
 const ui_turn *ui_viewed_turn(const ui_state *s);  // of the viewed step; before the first step the last turn
 const ui_turn *ui_last_turn(const ui_mirror *run); // NULL: there is none

@@ -178,7 +178,7 @@ void ui_add_token(const ui_state *s, int32_t id, ls_buf *out) {
 void ui_answer_text(const ui_state *s, const ui_turn *t, ls_buf *out) {
     const size_t hidden = ui_quiz_first_hidden(s);
     for (size_t i = 0; i < ui_said(&s->run, t)->n_steps && t->first_step + i < hidden; i++) {
-        const ls_step *step = ui_step(s, t->first_step + i);
+        const ls_step *step = s->run.steps[t->first_step + i];
         for (int k = 0; k < step->n_emitted; k++) ui_add_token(s, step->tree.nodes[step->path[k]].token, out);
     }
 }

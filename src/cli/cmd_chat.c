@@ -68,7 +68,7 @@ static void tell_header(chat *c) {
 
 static void tell_step(chat *c) {
     const ui_state *s = &c->state;
-    const ls_step *step = ui_step(s, s->run.n_steps - 1);
+    const ls_step *step = s->run.steps[s->run.n_steps - 1];
     ls_buf line = {0};
     ui_narrate(&c->canvas, s, step, &line);
     int32_t ids[LS_MAX_ROWS];

@@ -49,7 +49,7 @@ static void play(film *f, ls_event *e, double speed) {
     double ms = 0;
     if (kind == LS_EV_PROMPT) ms = e->prompt.prefill_ms;
     ui_on_event(&f->state, e);
-    if (kind == LS_EV_STEP && f->state.run.n_steps) ms = ui_step(&f->state, f->state.run.n_steps - 1)->t_total_us / 1e3;
+    if (kind == LS_EV_STEP && f->state.run.n_steps) ms = f->state.run.steps[f->state.run.n_steps - 1]->t_total_us / 1e3;
     f->state.run.state = kind == LS_EV_END ? LS_STATE_IDLE : kind == LS_EV_PROMPT ? LS_STATE_PREFILL : LS_STATE_RUNNING;
     if (kind == LS_EV_PROMPT) frame(f);
     if (ms > 0 && isfinite(ms)) f->now += ms / 1e3 / speed;

@@ -55,7 +55,7 @@ static void list_judged(const ui_canvas *c, const ui_state *s, const ls_step *st
 
 static void describe(ui_state *s, bool ascii, ls_buf *out) {
     const ui_canvas canvas = {.utf8 = !ascii, .ascii = ascii};
-    const ls_step *step = ui_step(s, s->view.step);
+    const ls_step *step = s->run.steps[s->view.step];
     const size_t from = out->n;
     s->view.tree_full = true;
     ui_narrate(&canvas, s, step, out);

@@ -356,7 +356,7 @@ static void statistics_follow_the_view(void **state) {
     assert_int_equal(emitted, 100);
     assert_int_equal(ls_dialog_output(s.run.dialog), 100);
     key(&s, UI_KEY_ESC);
-    assert_false(ui_step(&s, s.run.n_steps - 1)->forward); // so the last step is seen with the one before it
+    assert_false(s.run.steps[s.run.n_steps - 1]->forward); // so the last step is seen with the one before it
     assert_true(ui_viewed(&s)->forward);
     key(&s, '[');
     assert_int_equal(ui_stats(&s, &s.drawn.statistics)->steps, steps - 2);
@@ -385,7 +385,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     key(&s, 'g');
     int rejected = 0;
     for (size_t i = 1; i < s.run.n_steps; i++)
-        rejected += ui_step(&s, i)->forward && ui_step(&s, i)->n_path < ui_step(&s, i)->tree.n;
+        rejected += s.run.steps[i]->forward && s.run.steps[i]->n_path < s.run.steps[i]->tree.n;
     int found = 0;
     for (size_t before = 0; key(&s, ')'), ui_viewed_index(&s) > before; before = ui_viewed_index(&s)) found++;
     assert_int_equal(found, rejected);
@@ -396,7 +396,7 @@ static void history_is_gone_through_by_what_happened(void **state) {
     // worst and best, in order
     double gain[400], seen = -1e18;
     for (size_t i = 0; i < s.run.n_steps; i++)
-        gain[i] = ui_step(&s, i)->plain_us * ls_plain_forwards(ui_step(&s, i)) - ui_step(&s, i)->t_total_us;
+        gain[i] = s.run.steps[i]->plain_us * ls_plain_forwards(s.run.steps[i]) - s.run.steps[i]->t_total_us;
     key(&s, 'G');
     for (size_t n = 0; n < s.run.n_steps; n++) {
         key(&s, 'w');
@@ -471,7 +471,7 @@ static void what_is_clicked_is_inspected(void **state) {
     bool met[LS_MAX_ROWS] = {0};
     key(&s, '4');
     s.view.node = 0;
-    for (int i = 0; i < ui_step(&s, 12)->tree.n; i++) {
+    for (int i = 0; i < s.run.steps[12]->tree.n; i++) {
         assert_false(met[ui_inspected(&s)]);
         met[ui_inspected(&s)] = true;
         key(&s, 'j');
@@ -479,7 +479,7 @@ static void what_is_clicked_is_inspected(void **state) {
     key(&s, 'h');
     const int parent = ui_inspected(&s);
     key(&s, 'l');
-    assert_int_equal(ui_step(&s, 12)->tree.nodes[ui_inspected(&s)].parent, parent);
+    assert_int_equal(s.run.steps[12]->tree.nodes[ui_inspected(&s)].parent, parent);
     // and left through the output every token
     key(&s, '1');
     key(&s, 'G');

@@ -121,30 +121,27 @@ static void save_display(app *a) {
 static void edit_outside(app *a) {
     ui_state *s = &a->screen.state;
     s->asked.editor = false;
-    const char *folder = getenv("TMPDIR");
-    char *path = ls_format("%s/logitspec-prompt-XXXXXX", folder && *folder ? folder : "/tmp");
-    const char *editor = getenv("VISUAL");
+    const char *folder = getenv("TMPDIR"), *editor = getenv("VISUAL");
     if (!editor || !*editor) editor = getenv("EDITOR");
     if (!editor || !*editor) editor = "vi";
-    const int fd = mkstemp(path);
-    FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
-    ls_buf text = {0};
-    ls_err err = {0};
-    bool ok = f && fwrite(s->typed.prompt.text.n ? s->typed.prompt.text.p : "", 1, s->typed.prompt.text.n, f) ==
-                       s->typed.prompt.text.n;
-    if (f && fclose(f)) ok = false;
+    char *path = ls_format("%s/logitspec-prompt-XXXXXX", folder && *folder ? folder : "/tmp");
     char *command = ls_format("%s \"$1\"", editor);
-    if (!ok) ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno));
-    else if (ui_term_run(command, path))
-        ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is unchanged", editor);
-    else ls_read_file(&text, path, MOST_PROMPT, &err);
-    if (err.code) ui_say_error(s, "%s", err.msg);
+    ls_buf text = {0};
+    ls_err err;
+    const int fd = mkstemp(path);
+    ls_code code = fd < 0 ? ls_fail(&err, LS_E_IO, "cannot write %s: %s", path, ls_write_reason(errno))
+                          : ls_write_private(path, &s->typed.prompt.text, &err);
+    if (!code && ui_term_run(command, path))
+        code = ls_fail(&err, LS_E_IO, "the editor '%.80s' failed; the prompt is unchanged", editor);
+    if (!code) code = ls_read_file(&text, path, MOST_PROMPT, &err);
+    if (code) ui_say_error(s, "%s", err.msg);
     else {
         while (text.n && text.p[text.n - 1] == '\n') text.n--; // editors add one
         ui_edit_clear(&s->typed.prompt);
         ui_on_paste(s, text.n ? text.p : "", text.n);
         s->shown.focus = UI_NO_PANEL;
     }
+    if (fd >= 0) close(fd);
     unlink(path);
     free(path);
     free(command);
@@ -184,10 +181,6 @@ static int wait_ms(const app *a) {
     return since >= due ? 0 : sooner(least, (int)((due - since) / 1000000) + 1);
 }
 
-static bool is_time(const app *a) { // for another frame
-    return ls_now_ns() - a->last_frame_ns >= frame_ns(a);
-}
-
 static void loop(app *a) {
     ui_state *s = &a->screen.state;
     bool worked = false; // shadows worked in the last round: their result must be drawn
@@ -213,16 +206,14 @@ static void loop(app *a) {
         if (s->asked.editor) edit_outside(a);
         apply_theme(a);
         a->dirty |= ui_term_changed();
-        if (s->asked.suspend || ui_term_stop_asked()) {
-            s->asked.suspend = false;
-            ui_term_suspend();
-        }
+        if (s->asked.suspend) ui_term_suspend();
+        s->asked.suspend = false;
         if (s->asked.to_copy) {
             ui_term_copy(s->asked.to_copy);
             free(s->asked.to_copy);
             s->asked.to_copy = NULL;
         }
-        if (a->dirty && is_time(a)) app_draw(a);
+        if (a->dirty && ls_now_ns() - a->last_frame_ns >= frame_ns(a)) app_draw(a);
         if (s->asked.save_to) {
             save_display(a);
             a->dirty = true;
@@ -231,6 +222,7 @@ static void loop(app *a) {
 }
 
 void ui_begin(ui_state *s, const ui_options *o) {
+    ui_state_init(s);
     s->given = o->given;
     s->view.ascii = o->ascii;
     for (const ui_setting *t = o->settings; t && t->key && s->setup.n < UI_SETTINGS; t++)
@@ -289,7 +281,6 @@ ls_code ui_failure(const ui_screen *s, ls_err *err) {
 void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const ui_theme *t, bool utf8) {
     *s = (ui_screen){.options = o, .source = source, .theme = t};
     s->canvas = (ui_canvas){.utf8 = utf8, .ambiguous_wide = o->ambiguous_wide};
-    ui_state_init(&s->state);
     ui_begin(&s->state, o);
 }
 
@@ -342,7 +333,6 @@ static void show_stop(ui_screen *s, int stop) {
     o.given.tour = NULL;
     o.given.left = NULL;
     o.given.autosave = o.prompt = o.history = NULL;
-    ui_state_init(&s->state);
     ui_begin(&s->state, &o);
     s->state.view.ascii = s->conversation.view.ascii;
     s->state.view.brackets = s->conversation.view.brackets;

@@ -295,12 +295,14 @@ static void draw_note(const ui_state *s, ui_drawn *drawn, ui_canvas *c, ui_rect 
     frame(s, drawn, c, &(ui_frame){heading, ui_panel_note, NULL}, r, ui_demo_note(s) != NULL);
 }
 
-static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c) {
+void ui_render(ui_state *state, ui_canvas *c) {
     static const ui_frame panels[] = {
 #define PANEL(place, name, title, before) {title, ui_panel_##name, before},
 #include "ui/panels.def"
 #undef PANEL
     };
+    ui_drawn *drawn = &state->drawn; // all that changes
+    const ui_state *s = state;
     const ui_bottom b = ui_bottom_of(s, c->ascii ? ">" : "›");
     ls_buf said = {0};
     c->cursor_row = c->cursor_col = -1;
@@ -320,10 +322,6 @@ static void draw_all(const ui_state *s, ui_drawn *drawn, ui_canvas *c) {
         if (top) cover(s, drawn, c, top, l.message.row);
     }
     ls_buf_free(&said);
-}
-
-void ui_render(ui_state *s, ui_canvas *c) {
-    draw_all(s, &s->drawn, c);
 }
 
 // ---- layout

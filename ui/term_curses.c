@@ -520,10 +520,6 @@ void ui_term_redraw(void) {
     term.all = true;
 }
 
-bool ui_term_stop_asked(void) {
-    return term.stop_asked;
-}
-
 static void come_back(void) {
     reset_prog_mode();
     reports(true);
@@ -555,6 +551,7 @@ void ui_term_suspend(void) {
 }
 
 bool ui_term_changed(void) {
+    if (term.stop_asked) ui_term_suspend();
     const bool resized = term.resized, continued = term.continued;
     term.resized = term.continued = 0;
     if (continued) come_back(); // SIGSTOP cannot be caught, and another program may have changed the terminal

@@ -21,10 +21,10 @@ void ui_term_switch_mouse(void);            // on or off
 void ui_term_copy(const char *text);        // to the terminal's clipboard (OSC 52); the terminal does not confirm it
 // A note on the clipboard for the end of a message; NULL: a terminal of this name does not support OSC 52.
 const char *ui_term_copies(void);
-void ui_term_redraw(void);     // the next show sends everything again
-void ui_term_suspend(void);    // stops the process as Ctrl-Z does; returns when it goes on
-bool ui_term_stop_asked(void); // a SIGTSTP came: it is time for ui_term_suspend
-// Since the last call the window has another size, or the process was stopped and goes on: draw everything.
+void ui_term_redraw(void);  // the next show sends everything again
+void ui_term_suspend(void); // stops the process as Ctrl-Z does; returns when it goes on
+// Suspends if a SIGTSTP came. True: since the last call the window has another size, or the process was stopped and
+// goes on: draw everything.
 bool ui_term_changed(void);
 // Runs a shell command, whose $1 is the argument, on the real terminal, then comes back. Returns its exit status; -1:
 // it could not be run, or a signal ended it.

@@ -195,7 +195,6 @@ static ls_code plain_chat(ls_source *source, ui_options *o, const ls_command_lin
     c->source = source;
     c->canvas = (ui_canvas){.utf8 = utf8, .ascii = o->ascii || !utf8};
     c->interactive = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
-    ui_state_init(s);
     ui_begin(s, o);
     c->waits = s->asked.n_outbox > 0;
     ui_send_asked(s, source);

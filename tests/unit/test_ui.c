@@ -713,7 +713,6 @@ static void keys_go_to_what_is_drawn_on_top(void **state) {
                              {.key = "decode.top_k", .help = "tokens", .choices = "0|10", .value = "0"},
                              {0}};
     ui_state s;
-    ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
     converse(&s, "def fib(n):", "logitspec", 20);
     char line[32];
@@ -792,7 +791,6 @@ static void esc_leaves_one_mode_at_a_time(void **state) {
     (void)state;
     const ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4", .value = "2"}, {0}};
     ui_state s;
-    ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
     converse(&s, "def fib(n):", "logitspec", 20);
     key(&s, UI_KEY_ESC);
@@ -865,7 +863,6 @@ static void a_setting_waits_for_its_answer(void **state) {
     (void)state;
     const ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4|8", .value = "2"}, {0}};
     ui_state s;
-    ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
     const ui_setting *t = &s.setup.settings[0];
     key(&s, UI_KEY_F0 + 2);
@@ -901,7 +898,6 @@ static void a_setting_that_was_not_asked_for_is_not_awaited(void **state) {
     const ui_setting settings[] = {{.key = "decode.max_rows", .help = "rows", .choices = "1|2|4|8", .value = "2"}, {0}};
     ls_source source = {.command = refuse};
     ui_state s;
-    ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
     const ui_setting *t = &s.setup.settings[0];
     key(&s, UI_KEY_F0 + 2);
@@ -931,7 +927,6 @@ static void a_refused_prompt_is_kept(void **state) {
     ls_source source = {.command = refuse};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ui_state s;
-        ui_state_init(&s);
         ui_begin(&s, &(ui_options){.color = true});
         s.run.state = cases[i].state;
         type_keys(&s, "more");
@@ -1241,7 +1236,6 @@ static void the_papers_step_is_one_key_away(void **state) {
                                    {.key = "pld.ngram", .help = "", .choices = "1|2", .value = "2", .of = "pld"},
                                    {0}};
     ui_state s;
-    ui_state_init(&s);
     ui_begin(&s, &(ui_options){.color = true, .settings = settings});
     assert_true(ui_setting_applies(&s.setup, &s.setup.settings[4]));
     key(&s, UI_KEY_F0 + 4); // while the prompt has the keys, too

@@ -1,9 +1,7 @@
 #include "ui/modes.h"
 #include "base/mem.h"
-#include "ui/words.h"
 #include "ui/panels.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 

@@ -2,7 +2,6 @@
 #include "base/mem.h"
 #include "ui/panels.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 static bool applies(const ui_note *n, const ls_step *step) {

@@ -3,8 +3,6 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-#include <stdbool.h>
-
 typedef struct {
     ls_buf text;   // UTF-8; may hold newlines (pasted, or Ctrl-J)
     size_t cursor; // byte, at the beginning of a character

@@ -1,7 +1,6 @@
 // The race with another method on the same prompt: the recorded times of both on one clock, and whether the texts are
 // equal.
 #include "ui/panels.h"
-#include "ui/words.h"
 #include "base/mem.h"
 #include "base/err.h"
 

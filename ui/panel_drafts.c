@@ -1,6 +1,5 @@
 // The branches under the root: source, matched n-gram and outcome of each.
 #include "ui/panels.h"
-#include "ui/words.h"
 
 #include <string.h>
 

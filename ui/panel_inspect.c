@@ -4,7 +4,6 @@
 
 #include <math.h>
 #include <stdio.h>
-#include <string.h>
 
 enum { LEAST = 3 }; // rows that a heading with lines below it is worth
 

@@ -2,7 +2,6 @@
 #include "ui/panels.h"
 #include "base/mem.h"
 
-#include <stdio.h>
 #include <string.h>
 
 static ls_request_facts *find(const ui_requests *r, int32_t id) {

@@ -1,7 +1,6 @@
 #include "ui/render.h"
 #include "ui/demo.h"
 #include "ui/modes.h"
-#include "ui/words.h"
 
 #include <stdarg.h>
 #include <stdio.h>

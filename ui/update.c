@@ -1,6 +1,5 @@
 // Actions: how the user changes what is shown, and what is asked of the source.
 #include "base/mem.h"
-#include "ui/words.h"
 #include "ui/demo.h"
 #include "ui/modes.h"
 #include "ui/panels.h"

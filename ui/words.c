@@ -1,11 +1,10 @@
-#include "ui/words.h"
+#include "ui/panels.h"
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/err.h"
 #include "base/utf8.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t ids[UI_NGRAM]) {

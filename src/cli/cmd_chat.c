@@ -7,7 +7,6 @@
 #include "trace/autosave.h"
 #include "ui/modes.h"
 #include "ui/term_curses.h"
-#include "ui/words.h"
 
 #include <errno.h>
 #include <poll.h>

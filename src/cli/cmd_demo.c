@@ -6,7 +6,7 @@
 #include "cli/demo_file.h"
 #include "ui/app.h"
 #include "ui/term_curses.h"
-#include "ui/words.h"
+#include "ui/panels.h"
 #include "base/err.h"
 
 #include <poll.h>

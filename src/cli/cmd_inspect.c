@@ -5,7 +5,6 @@
 #include "trace/trace_events.h"
 #include "ui/panels.h"
 #include "ui/term_curses.h"
-#include "ui/words.h"
 
 #include <ctype.h>
 #include <stdint.h>

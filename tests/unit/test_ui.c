@@ -9,7 +9,6 @@
 #include "ui/edit.h"
 #include "ui/panels.h"
 #include "ui/render.h"
-#include "ui/words.h"
 
 #include <ctype.h>
 #include <locale.h>

@@ -78,11 +78,6 @@ static void verdict(inspected *o) {
 static void estimates(inspected *o) {
     const ls_node *n = o->node;
     ui_pen p = ui_next_line(o->v, UI_TEXT);
-    if (o->row && ui_quiz_hides(o->v->state)) {
-        prob(&p, "p estimated ", (double)n->est_p);
-        ui_print(&p, "; the target's choice is shown after your answer");
-        return;
-    }
     if (o->row == 0) {
         prob(&p, "probability ", (double)n->p);
         ui_print(&p, " in the last logits%s",
@@ -99,8 +94,10 @@ static void estimates(inspected *o) {
         return;
     }
     prob(&p, "p estimated ", (double)n->est_p);
-    if (n->draft_p > 0) prob(&p, ", draft model ", (double)n->draft_p);
-    prob(&p, ", target ", (double)n->p);
+    const bool hides = ui_quiz_hides(o->v->state);
+    if (hides) ui_print(&p, "; the target's choice is shown after your answer");
+    if (!hides && n->draft_p > 0) prob(&p, ", draft model ", (double)n->draft_p);
+    if (!hides) prob(&p, ", target ", (double)n->p);
 }
 
 // If the path ended here: the reason.
@@ -109,7 +106,7 @@ static void reason(inspected *o) {
     if (!o->step->miss || (o->row != end && o->node->parent != end)) return;
     ls_buf text = {0};
     ls_buf_str(&text, "why ");
-    ui_token_text(o->v->canvas, o->v->state, o->step->tree.nodes[end].target, &text);
+    add_token(o, o->step->tree.nodes[end].target, &text);
     ls_buf_fmt(&text, " was missed: %s", ls_misses[o->step->miss].sentence);
     sentence(o, &text);
 }

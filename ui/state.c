@@ -127,8 +127,7 @@ static void add_step(ui_state *s, ls_event *e) {
                         ls_token_of(&s->run.tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
     ls_dialog_step(m->dialog, step);
     ui_quiz_on_step(s);
-    if (!s->view.at_newest || ui_quiz_newest(s) != s->run.n_steps - 1) return;
-    ui_leave_rows(s);
+    if (s->view.at_newest && ui_quiz_newest(s) == s->run.n_steps - 1) ui_leave_rows(s);
 }
 
 static void on_rival(ui_state *s, const ls_event *e) {
@@ -163,26 +162,25 @@ static void on_setting(ui_state *s, const ls_event *e) {
     }
 }
 
+static void on_status(ui_state *s, const ls_event *e) {
+    const ls_run_state before = s->run.state, now = e->status.state;
+    if (now != LS_STATE_LOADING && (now != LS_STATE_IDLE || before == LS_STATE_PREFILL)) s->asked.sent = false;
+    // the progress of the prefill replaces an older message
+    if (now == LS_STATE_PREFILL && before != LS_STATE_PREFILL && !s->message_is_error) *s->message = 0;
+    if (now == LS_STATE_FAILED && before != LS_STATE_FAILED)
+        snprintf(s->run.failure, sizeof s->run.failure, "%s", s->message);
+    if (now == LS_STATE_PAUSED || now == LS_STATE_RUNNING) {
+        if (ui_finish(&s->run) == LS_FINISH_LENGTH) ls_dialog_go_on(s->run.dialog);
+        s->asked.starts_paused = now == LS_STATE_PAUSED;
+    }
+    s->run.state = now;
+    memcpy(s->run.stage, e->status.stage, sizeof s->run.stage);
+    s->run.fraction = e->status.fraction;
+}
+
 void ui_on_event(ui_state *s, ls_event *e) {
     switch (e->kind) {
-    case LS_EV_STATUS:
-        if (e->status.state != LS_STATE_LOADING &&
-            (e->status.state != LS_STATE_IDLE || s->run.state == LS_STATE_PREFILL))
-            s->asked.sent = false;
-        // the progress of the prefill replaces an older message
-        if (e->status.state == LS_STATE_PREFILL && s->run.state != LS_STATE_PREFILL && !s->message_is_error)
-            *s->message = 0;
-        if ((e->status.state == LS_STATE_RUNNING || e->status.state == LS_STATE_PAUSED) &&
-            ui_finish(&s->run) == LS_FINISH_LENGTH)
-            ls_dialog_go_on(s->run.dialog);
-        if (e->status.state == LS_STATE_FAILED && s->run.state != LS_STATE_FAILED)
-            snprintf(s->run.failure, sizeof s->run.failure, "%s", s->message);
-        s->run.state = e->status.state;
-        memcpy(s->run.stage, e->status.stage, sizeof s->run.stage);
-        s->run.fraction = e->status.fraction;
-        if (s->run.state == LS_STATE_PAUSED || s->run.state == LS_STATE_RUNNING)
-            s->asked.starts_paused = s->run.state == LS_STATE_PAUSED;
-        break;
+    case LS_EV_STATUS: on_status(s, e); break;
     case LS_EV_HEADER:
         s->run.header = *e->header;
         s->run.has_header = true;

@@ -176,13 +176,11 @@ void ui_act(ui_state *s, ui_action a) {
         if (takes_prompts(s)) ui_to_prompt(s);
         break;
     case UI_ACT_RUN_PAUSE:
-        if (ended(s)) break;
-        if (ui_demo_hold(s)) break;
+        if (ended(s) || ui_demo_hold(s)) break;
         if (!ui_busy(&s->run)) {
             s->asked.starts_paused = !s->asked.starts_paused;
-            ui_say(s, "%s",
-                   s->asked.starts_paused ? "the next answer will start paused: s (F6) decodes one step"
-                                          : "the next answer will not pause");
+            ui_say(s, s->asked.starts_paused ? "the next answer will start paused: s (F6) decodes one step"
+                                             : "the next answer will not pause");
             ui_ask(s, s->asked.starts_paused ? LS_CMD_PAUSE : LS_CMD_RUN, NULL, 0);
             break;
         }
@@ -231,11 +229,9 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_SEARCH_NEXT: ui_look_for(s, 1); break;
     case UI_ACT_SEARCH_PREV: ui_look_for(s, -1); break;
     case UI_ACT_FILTER:
-        if (!ui_rows_in(s->shown.focus)) {
-            ui_say(s, "only Logits (2), Drafts (3) and Tree (4) can be filtered");
-            break;
-        }
-        ui_type_line(s, '\\', s->list[s->shown.focus].filter ? s->list[s->shown.focus].filter : "");
+        if (ui_rows_in(s->shown.focus))
+            ui_type_line(s, '\\', s->list[s->shown.focus].filter ? s->list[s->shown.focus].filter : "");
+        else ui_say(s, "only Logits (2), Drafts (3) and Tree (4) can be filtered");
         break;
     case UI_ACT_SORT:
     case UI_ACT_REVERSE:

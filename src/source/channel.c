@@ -315,7 +315,8 @@ bool ls_channel_stepped(ls_channel *c) {
     return c->paused && --c->steps_left == 0;
 }
 
-void ls_channel_wake(ls_channel *c) {
+void ls_channel_wake(void *channel) {
+    ls_channel *c = channel;
     pthread_mutex_lock(&c->lock);
     c->woken = true;
     pthread_cond_broadcast(&c->changed);

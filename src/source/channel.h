@@ -51,7 +51,7 @@ void ls_channel_pace(ls_channel *c, const ls_command *q, bool active);
 bool ls_channel_goes(const ls_channel *c); // a step may be made
 bool ls_channel_stepped(ls_channel *c);    // a step was made; true: it was the last one before the pause
 // Ends the wait of ls_channel_take, or the next one. Any thread.
-void ls_channel_wake(ls_channel *c);
+void ls_channel_wake(void *channel);
 // Whether the listener closes the source; or also, whether a stop is queued; or also, whether any command is.
 typedef enum { LS_WANTS_CLOSE, LS_WANTS_STOP, LS_WANTS_ANY } ls_wants;
 bool ls_channel_wants(ls_channel *c, ls_wants what);

@@ -143,14 +143,10 @@ static void carry_out(watching *w, const ls_command *c) {
     if (id) show(w, id);
 }
 
-static void wake(void *ud) {
-    ls_channel_wake(ud);
-}
-
 static void *watcher(void *ud) {
     watching *w = ud;
     const ls_command *c;
-    w->reader = (ls_feed_reader){.wake = wake, .ud = &w->c};
+    w->reader = (ls_feed_reader){.wake = ls_channel_wake, .ud = &w->c};
     ls_feed_listen(w->feed, &w->reader);
     tell_news(w);
     while (ls_channel_take(&w->c, &c, -1)) {

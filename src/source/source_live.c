@@ -110,11 +110,11 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 static const char comparing[] = "the other method is answering the same prompt", forking[] = "decoding the what-if";
 
 static void end_rival(live *l, ls_finish finish) {
+    free_setup(l, l->variant);
+    l->variant = NULL;
     if (!l->rival.session) return;
     ls_session_free(l->rival.session);
     l->rival.session = NULL;
-    free_setup(l, l->variant);
-    l->variant = NULL;
     ls_channel_tell(&l->c, (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_ENDS, .finish = finish}});
     ls_channel_status(&l->c, LS_STATE_IDLE, "", -1);
 }
@@ -155,8 +155,7 @@ static void begin_rival(live *l, const char *name, const ls_decode_options *opt,
                                      fork ? fork : &(ls_ids){0}, on_rival_prefill, l, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
     if (code && !l->rival.session) {
-        free_setup(l, l->variant);
-        l->variant = NULL;
+        end_rival(l, LS_FINISH_ERROR);
         return;
     }
     // there is a rival, even after an error: announces its beginning, so that its end can follow

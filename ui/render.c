@@ -28,50 +28,43 @@ typedef struct {
 } field;
 
 static int cells_of_fields(const ui_canvas *c, const field *f, int n) {
-    int cells = 0;
+    int cells = 3 * (n - 1);
     for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        cells += (cells ? 3 : 0) + ui_text_cells(c, f[i].text, strlen(f[i].text));
+        cells += ui_text_cells(c, f[i].text, strlen(f[i].text));
         if (f[i].tail) cells += ui_text_cells(c, f[i].tail, strlen(f[i].tail));
     }
     return cells;
 }
 
-// Removes the lightest tail, or else the lightest field. False: only one field is left.
-static bool lighten(field *f, int n) {
-    int tail = -1, lightest = -1, left = 0;
+// Removes the lightest tail, or else the lightest field; returns how many fields are left.
+static int lighten(field *f, int n) {
+    int tail = -1, lightest = 0;
     for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        left++;
         if (f[i].tail && (tail < 0 || f[i].weight < f[tail].weight)) tail = i;
-        if (lightest < 0 || f[i].weight < f[lightest].weight) lightest = i;
+        if (f[i].weight < f[lightest].weight) lightest = i;
     }
-    if (tail >= 0) f[tail].tail = NULL;
-    else if (left > 1) *f[lightest].text = 0;
-    return tail >= 0 || left > 1;
+    if (tail < 0) memmove(f + lightest, f + lightest + 1, (size_t)(--n - lightest) * sizeof *f);
+    else f[tail].tail = NULL;
+    return n;
 }
 
 // Draws fields side by side as far as they fit: tails go before fields, and each goes whole.
 static void draw_fields(ui_pen *p, field *f, int n) {
-    bool first = true;
-    while (cells_of_fields(p->canvas, f, n) > p->end - p->col && lighten(f, n)) continue;
-    for (int i = 0; i < n; i++) {
-        if (!*f[i].text) continue;
-        if (!first) ui_print(p, p->canvas->ascii ? " | " : " │ ");
-        ui_print(p, "%s%s", f[i].text, f[i].tail ? f[i].tail : "");
-        first = false;
-    }
+    while (cells_of_fields(p->canvas, f, n) > p->end - p->col && (n > 1 || f->tail)) n = lighten(f, n);
+    for (int i = 0; i < n; i++)
+        ui_print(p, "%s%s%s", !i ? "" : p->canvas->ascii ? " | " : " │ ", f[i].text, f[i].tail ? f[i].tail : "");
 }
 
 static field *add(field **f, int weight, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static field *add(field **f, int weight, const char *fmt, ...) {
-    field *new = (*f)++;
+static field *add(field **f, int weight, const char *fmt, ...) { // nothing where the text is empty
+    field *new = *f;
     va_list ap;
     va_start(ap, fmt);
     vsnprintf(new->text, sizeof new->text, fmt, ap);
     va_end(ap);
     new->tail = NULL;
     new->weight = weight;
+    *f += *new->text != 0;
     return new;
 }
 

@@ -197,7 +197,7 @@ static ls_code queue_command(ls_source *s, const ls_command *command, ls_err *er
     return why ? ls_fail(err, LS_E_UNSUPPORTED, "%s", why) : LS_OK;
 }
 
-bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
+ls_source *ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->base.next = next_event;
     c->base.command = queue_command;
     c->base.wake_fd = wake_fd;
@@ -205,12 +205,12 @@ bool ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->commands_end = &c->commands;
     c->events_end = &c->events;
     c->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
-    if (c->wake < 0) return false; // nothing could wake the listener
     pthread_mutex_init(&c->lock, NULL);
     ls_cond_init(&c->changed);
-    const bool started = ls_thread_start(&c->thread, run, c);
-    if (!started) close(c->wake);
-    return started;
+    if (c->wake >= 0 && ls_thread_start(&c->thread, run, c)) return &c->base;
+    if (c->wake >= 0) close(c->wake); // else nothing could wake the listener
+    free(c);
+    return NULL;
 }
 
 void ls_channel_send(ls_channel *c, ls_event *e) {

@@ -29,8 +29,8 @@ typedef struct {
 // ---- by the listener's thread
 
 // Starts run(c) in a thread that takes no signals. Closing the source joins the thread, which frees what it owns, and
-// frees c. False: the system has no resources; nothing was started.
-bool ls_channel_open(ls_channel *c, void *(*run)(void *channel));
+// frees c. NULL: the system has no resources; nothing was started, and c was freed.
+ls_source *ls_channel_open(ls_channel *c, void *(*run)(void *channel));
 
 // ---- by the source's thread
 

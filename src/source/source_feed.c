@@ -164,7 +164,5 @@ ls_source *ls_source_feed(ls_feed *feed) {
     w->feed = feed;
     w->follows = true;
     w->c.kind = LS_CHANNEL_SERVER;
-    if (ls_channel_open(&w->c, watcher)) return &w->c.base;
-    free(w);
-    return NULL;
+    return ls_channel_open(&w->c, watcher);
 }

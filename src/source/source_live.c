@@ -694,7 +694,5 @@ ls_source *ls_source_live(const ls_live_options *opt) {
     l->opt = *opt;
     l->setup = opt->setup;
     l->c.failed = opt->failed;
-    if (ls_channel_open(&l->c, decoder)) return &l->c.base;
-    free(l);
-    return NULL;
+    return ls_channel_open(&l->c, decoder);
 }

@@ -9,10 +9,10 @@
 #include <string.h>
 
 typedef struct {
-    ls_channel c;       // first: a source is one of these
-    char *path, *rival; // rival: NULL: none
+    ls_channel c; // first: a source is one of these
+    ls_replay_options opt;
     ls_trace_events *t;
-    double speed, due_ms; // due_ms: when the next step is to be seen, on the clock below
+    double due_ms; // when the next step is to be seen, on the clock below
     bool ended, rival_sent;
     bool unended;   // the newest turn has no end line
     ls_err failure; // the first; code LS_OK: none
@@ -33,7 +33,7 @@ static void set_speed(replay *r, const char *text) {
                            "a recording accepts only 'set replay.speed=X' (1: as recorded, 0: at once)");
         return;
     }
-    r->speed = v;
+    r->opt.speed = v;
     r->due_ms = now_ms();
     ls_channel_setting(&r->c, text, 1, NULL);
 }
@@ -58,11 +58,11 @@ static void start(replay *r, ls_trace_events *t) {
 static void start_again(replay *r) {
     ls_err err;
     ls_trace_events *t;
-    if (!strncmp(r->path, "/dev/fd/", 8)) {
+    if (!strncmp(r->opt.path, "/dev/fd/", 8)) {
         ls_channel_message(&r->c, true, "a recording from a pipe cannot be played again");
         return;
     }
-    if (ls_trace_events_open(&t, r->path, &err)) ls_channel_message(&r->c, true, err.msg);
+    if (ls_trace_events_open(&t, r->opt.path, &err)) ls_channel_message(&r->c, true, err.msg);
     else start(r, t);
 }
 
@@ -70,7 +70,7 @@ static void send_whole_rival(replay *r) {
     ls_trace_events *t;
     ls_event *e = NULL;
     ls_err err;
-    ls_code code = ls_trace_events_open(&t, r->rival, &err);
+    ls_code code = ls_trace_events_open(&t, r->opt.rival, &err);
     ls_finish finish = LS_GOING;
     bool more = !code;
     while (more && !(code = ls_trace_events_next(t, &e, &err)) && e) {
@@ -80,7 +80,8 @@ static void send_whole_rival(replay *r) {
                                   *mine = ls_trace_read_header(ls_trace_events_reader(r->t));
             if (h->prompt.n != mine->prompt.n ||
                 memcmp(h->prompt.p, mine->prompt.p, h->prompt.n * sizeof *h->prompt.p)) {
-                code = ls_fail(&err, LS_E_USAGE, "%s has another prompt: the recordings cannot be compared", r->rival);
+                code =
+                    ls_fail(&err, LS_E_USAGE, "%s has another prompt: the recordings cannot be compared", r->opt.rival);
                 ls_event_free(e);
                 break;
             }
@@ -147,7 +148,7 @@ static double patience(replay *r) {
     if (r->ended) return -1;
     if (!r->next || r->next->kind != LS_EV_STEP) return 0;
     if (r->c.paused) return ls_channel_goes(&r->c) ? 0 : -1;
-    const double left = r->speed > 0 ? r->due_ms - now_ms() : 0;
+    const double left = r->opt.speed > 0 ? r->due_ms - now_ms() : 0;
     return left > 0 ? left : 0;
 }
 
@@ -163,12 +164,12 @@ static void play(replay *r) {
         if (kind == LS_EV_PROMPT) {
             r->unended = true;
             r->due_ms = now_ms();
-            if (r->rival && !r->rival_sent) send_whole_rival(r);
+            if (r->opt.rival && !r->rival_sent) send_whole_rival(r);
             r->rival_sent = true;
             tell_progress(r);
         }
         if (kind == LS_EV_STEP) {
-            if (r->speed > 0 && isfinite(ms)) r->due_ms += ms / r->speed;
+            if (r->opt.speed > 0 && isfinite(ms)) r->due_ms += ms / r->opt.speed;
             if (r->due_ms < now_ms() - 100) r->due_ms = now_ms(); // far behind: continues at the recorded pace
             const double read = ls_trace_read_progress(ls_trace_events_reader(r->t));
             const int percent = read < 0 ? -1 : (int)(100 * read);
@@ -191,8 +192,6 @@ static void *player(void *ud) {
     }
     ls_trace_events_close(r->t);
     ls_event_free(r->next);
-    free(r->path);
-    free(r->rival);
     return NULL;
 }
 
@@ -201,16 +200,12 @@ ls_source *ls_source_replay(const ls_replay_options *opt, ls_err *err) {
     if (ls_trace_events_open(&t, opt->path, err)) return NULL;
     replay *r = ls_calloc(1, sizeof *r);
     r->c.kind = LS_CHANNEL_RECORDING;
-    r->path = ls_strdup(opt->path);
-    r->rival = opt->rival ? ls_strdup(opt->rival) : NULL;
-    start(r, t);
-    r->speed = opt->speed;
     r->c.paused = opt->paused;
-    if (ls_channel_open(&r->c, player)) return &r->c.base;
-    ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
+    r->opt = *opt;
+    start(r, t);
+    ls_source *s = ls_channel_open(&r->c, player);
+    if (s) return s;
     ls_trace_events_close(t);
-    free(r->path);
-    free(r->rival);
-    free(r);
+    ls_fail(err, LS_E_IO, "the system has no memory or file descriptors for another thread");
     return NULL;
 }

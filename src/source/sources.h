@@ -34,7 +34,7 @@ ls_source *ls_source_live(const ls_live_options *opt);
 // library
 
 typedef struct {
-    const char *path;  // /dev/fd/N: what comes through a pipe
+    const char *path;  // /dev/fd/N: what comes through a pipe. The paths must stay until the source is closed
     const char *rival; // another recording of the same prompt; NULL: none
     double speed;      // 1: as recorded, 2: twice as fast; 0: as fast as it is read
     bool paused;

@@ -215,7 +215,7 @@ static void a_failure_stays_when_a_prompt_waited(void **state) {
     (void)state;
     ls_channel *c = ls_calloc(1, sizeof *c);
     seen v = {0};
-    assert_true(ls_channel_open(c, fails));
+    assert_non_null(ls_channel_open(c, fails));
     assert_int_equal(command(&c->base, LS_CMD_PROMPT, "x", 0), LS_OK);
     ls_event_free(await(&c->base, &v, LS_EV_MESSAGE));
     assert_int_equal(v.state, LS_STATE_FAILED);

@@ -8,6 +8,8 @@ static bool applies(const ui_note *n, const ls_step *step) {
     if (step->index < n->from) return false;
     const int accepted = ls_step_accepted(step), drafted = step->rows - 1;
     const ls_next_next next = ls_step_next_next(step);
+    const double plain_us = ls_step_plain_us(step) * ls_plain_forwards(step), by = 1 + n->n / 100.0;
+    const bool timed = step->plain_us > 0 && step->forward;
     switch (n->when) {
     case UI_WHEN_STEP: return (int)step->index == n->n;
     case UI_WHEN_ACCEPTED: return accepted >= n->n;
@@ -21,12 +23,8 @@ static bool applies(const ui_note *n, const ls_step *step) {
     case UI_WHEN_NO_DRAFT: return step->forward && drafted == 0;
     case UI_WHEN_MISSED: return step->miss == n->miss;
     case UI_WHEN_NEXT_NEXT: return next.rank >= 0 && next.rank < n->n && !next.drafted;
-    case UI_WHEN_SLOWER:
-        return step->plain_us > 0 && step->forward &&
-               step->t_total_us > ls_step_plain_us(step) * ls_plain_forwards(step) * (1 + n->n / 100.0);
-    case UI_WHEN_FASTER:
-        return step->plain_us > 0 && step->forward &&
-               step->t_total_us * (1 + n->n / 100.0) < ls_step_plain_us(step) * ls_plain_forwards(step);
+    case UI_WHEN_SLOWER: return timed && step->t_total_us > plain_us * by;
+    case UI_WHEN_FASTER: return timed && step->t_total_us * by < plain_us;
     case UI_WHEN_START:
     case UI_WHEN_END: break;
     }

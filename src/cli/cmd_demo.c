@@ -94,7 +94,6 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, bool asc
         ui_demo_is_due(&s, UINT64_MAX);
     }
     if (!code) answer(&s, out);
-    while (s.asked.n_outbox) free(s.asked.outbox[--s.asked.n_outbox].text);
     ui_state_free(&s);
     return code;
 }

@@ -28,8 +28,15 @@ static void send_header(watching *w) {
     ls_channel_tell(&w->c, (ls_event){.kind = LS_EV_HEADER, .header = run});
 }
 
-// Reads what has come of a recording; show() gets the events.
-static void read_on(watching *w, int32_t id, ls_trace_events **t, size_t *at, void (*show)(watching *w, ls_event *e)) {
+static void take_header(watching *w, ls_event *e) {
+    if (e->kind == LS_EV_HEADER && !w->header) {
+        w->header = e;
+        if (!w->shown) send_header(w);
+    } else ls_event_free(e);
+}
+
+// Reads what has come of the recording of a request, or (id 0) of the server, which is a header.
+static void read_on(watching *w, int32_t id, ls_trace_events **t, size_t *at) {
     ls_buf text = {0};
     ls_err err;
     char name[32];
@@ -42,28 +49,19 @@ static void read_on(watching *w, int32_t id, ls_trace_events **t, size_t *at, vo
         if (*t) ls_trace_read_more(ls_trace_events_reader(*t), lines);
         else *t = ls_trace_events_of(ls_trace_read_of(lines));
         ls_code code;
-        while (!(code = ls_trace_events_next(*t, &e, &err)) && e) show(w, e);
+        while (!(code = ls_trace_events_next(*t, &e, &err)) && e)
+            if (id) ls_channel_send(&w->c, e);
+            else take_header(w, e);
         w->broken = code != LS_OK;
         if (code) ls_channel_message(&w->c, true, err.msg);
     }
     ls_buf_free(&text);
 }
 
-static void send_event(watching *w, ls_event *e) {
-    ls_channel_send(&w->c, e);
-}
-
-static void take_header(watching *w, ls_event *e) {
-    if (e->kind == LS_EV_HEADER && !w->header) {
-        w->header = e;
-        if (!w->shown) send_header(w);
-    } else ls_event_free(e);
-}
-
 static void read_server(watching *w) {
     ls_trace_events *t = NULL;
     size_t at = 0;
-    if (!w->header) read_on(w, 0, &t, &at, take_header);
+    if (!w->header) read_on(w, 0, &t, &at);
     ls_trace_events_close(t);
 }
 
@@ -133,7 +131,7 @@ static void tell_news(watching *w) {
     while (!ls_channel_wants(&w->c, LS_WANTS_CLOSE) && ls_feed_next(w->feed, &w->reader, &facts, NULL, 0))
         if (facts.id) send_request(w, &facts, false);
     if (w->follows) follow(w);
-    if (w->shown) read_on(w, w->shown, &w->t, &w->at, send_event);
+    if (w->shown) read_on(w, w->shown, &w->t, &w->at);
     tell_state(w);
 }
 

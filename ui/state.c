@@ -140,7 +140,7 @@ static void on_rival(ui_state *s, const ls_event *e) {
         r->at = e->rival.at;
         ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
         memcpy(r->method, e->rival.method, sizeof r->method);
-    } else if (e->rival.what == LS_RIVAL_ENDS) {
+    } else if (r->known && e->rival.what == LS_RIVAL_ENDS) { // of recordings that cannot be compared, none began
         r->done = true;
         r->finish = e->rival.finish;
     } else if (r->known) {

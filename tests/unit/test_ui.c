@@ -938,6 +938,19 @@ static void a_refused_prompt_is_kept(void **state) {
     }
 }
 
+// A recording that cannot be compared with another ends a race that did not begin: there is none, so the title keeps
+// the speedup.
+static void a_race_that_did_not_begin_does_not_end(void **state) {
+    (void)state;
+    ui_state s;
+    ui_state_init(&s);
+    ls_event *e = ls_event_new(LS_EV_RIVAL);
+    e->rival.what = LS_RIVAL_ENDS;
+    ui_on_event(&s, e);
+    assert_false(s.run.rival.done);
+    ui_state_free(&s);
+}
+
 // A recording is paused before its prompt is read: the demo must not ask for a step then, or its first note comes late.
 static void a_demo_waits_for_its_prompt(void **state) {
     (void)state;
@@ -1589,6 +1602,7 @@ int main(void) {
         cmocka_unit_test(a_setting_waits_for_its_answer),
         cmocka_unit_test(a_setting_that_was_not_asked_for_is_not_awaited),
         cmocka_unit_test(a_refused_prompt_is_kept),
+        cmocka_unit_test(a_race_that_did_not_begin_does_not_end),
         cmocka_unit_test(a_demo_waits_for_its_prompt),
         cmocka_unit_test(an_empty_conversation_offers_choices),
         cmocka_unit_test(a_command_in_the_prompt_line),

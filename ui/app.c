@@ -188,7 +188,7 @@ static void loop(app *a) {
         const bool more = ui_shadows_work(s);
         a->dirty |= more || worked;
         worked = more;
-        const bool open = ui_term_wait(a->screen.source->wake_fd(a->screen.source), more ? 0 : wait_ms(a));
+        const bool open = ui_term_wait(a->screen.source->wake_fd, more ? 0 : wait_ms(a));
         if (ui_term_signal()) break;
         take_events(a);
         ui_key k;

@@ -33,7 +33,7 @@ static void script_draw(player *p) {
 static void go_on(player *p, int ms) {
     ui_state *s = &p->screen.state;
     ui_screen_follow(&p->screen);
-    struct pollfd fd = {p->screen.source->wake_fd(p->screen.source), POLLIN, 0};
+    struct pollfd fd = {p->screen.source->wake_fd, POLLIN, 0};
     const int demo = ui_demo_wait_ms(s, ls_now_ns());
     ui_send_asked(s, p->screen.source);
     if (ui_shadows_work(s)) ms = 0;

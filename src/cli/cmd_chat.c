@@ -208,7 +208,7 @@ static ls_code plain_chat(ls_source *source, ui_options *o, const ls_command_lin
             fflush(stdout);
             c->asked = true;
         }
-        struct pollfd fds[] = {{source->wake_fd(source), POLLIN, 0}, {c->ended ? -1 : STDIN_FILENO, POLLIN, 0}};
+        struct pollfd fds[] = {{source->wake_fd, POLLIN, 0}, {c->ended ? -1 : STDIN_FILENO, POLLIN, 0}};
         if (poll(fds, 2, -1) < 0) continue; // a signal
         if (fds[1].revents) read_input(c);
     }

@@ -80,7 +80,7 @@ static ls_code tell(ls_source *source, const ls_demo *d, bool recorded, bool asc
     ui_demo_begin(&s, &play);
     if (!recorded) ui_ask(&s, LS_CMD_PROMPT, ls_strdup(d->prompt), 0);
     for (bool ended = false; !ended && !code;) {
-        struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
+        struct pollfd fd = {source->wake_fd, POLLIN, 0};
         ui_send_asked(&s, source);
         poll(&fd, 1, 200);
         if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");

@@ -115,14 +115,10 @@ static ls_event *next_event(ls_source *s) {
         if (c->n_events-- == MAX_QUEUED) pthread_cond_signal(&c->changed); // ls_channel_send may wait for room
     } else {
         uint64_t count; // the queue is empty: resets the descriptor, under the lock, so that no event is missed
-        if (read(c->wake, &count, sizeof count) < 0) count = 0;
+        if (read(c->base.wake_fd, &count, sizeof count) < 0) count = 0;
     }
     pthread_mutex_unlock(&c->lock);
     return e;
-}
-
-static int wake_fd(ls_source *s) {
-    return ((ls_channel *)s)->wake;
 }
 
 static void free_command(ls_command *q) {
@@ -150,7 +146,7 @@ static void close_channel(ls_source *s) {
         next = q->next;
         free_command(q);
     }
-    close(c->wake);
+    close(c->base.wake_fd);
     pthread_cond_destroy(&c->changed);
     pthread_mutex_destroy(&c->lock);
     free(c);
@@ -200,15 +196,14 @@ static ls_code queue_command(ls_source *s, const ls_command *command, ls_err *er
 ls_source *ls_channel_open(ls_channel *c, void *(*run)(void *channel)) {
     c->base.next = next_event;
     c->base.command = queue_command;
-    c->base.wake_fd = wake_fd;
     c->base.close = close_channel;
     c->commands_end = &c->commands;
     c->events_end = &c->events;
-    c->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
+    c->base.wake_fd = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);
     pthread_mutex_init(&c->lock, NULL);
     ls_cond_init(&c->changed);
-    if (c->wake >= 0 && ls_thread_start(&c->thread, run, c)) return &c->base;
-    if (c->wake >= 0) close(c->wake); // else nothing could wake the listener
+    if (c->base.wake_fd >= 0 && ls_thread_start(&c->thread, run, c)) return &c->base;
+    if (c->base.wake_fd >= 0) close(c->base.wake_fd); // else nothing could wake the listener
     free(c);
     return NULL;
 }
@@ -227,7 +222,7 @@ void ls_channel_send(ls_channel *c, ls_event *e) {
     }
     pthread_mutex_unlock(&c->lock);
     const uint64_t one = 1;
-    if (write(c->wake, &one, sizeof one) < 0) return; // the counter is full, so it is readable anyway
+    if (write(c->base.wake_fd, &one, sizeof one) < 0) return; // the counter is full, so it is readable anyway
 }
 
 void ls_channel_tell(ls_channel *c, ls_event e) {

@@ -12,7 +12,6 @@ typedef struct {
     int steps_left;                                                         // in pause: steps to make
     ls_command *taken;                                                      // by ls_channel_take; NULL: none
     pthread_t thread;
-    int wake;
     pthread_mutex_t lock; // protects the fields below
     pthread_cond_t changed;
     ls_event *events, **events_end;

@@ -26,10 +26,9 @@ typedef struct ls_command {
 
 typedef struct ls_source ls_source;
 struct ls_source {
+    int wake_fd; // polls readable while events wait
     // The next event, owned by the caller, or NULL when none is waiting. Never blocks.
     ls_event *(*next)(ls_source *s);
-    // A file descriptor that polls readable while events wait.
-    int (*wake_fd)(ls_source *s);
     // Queues a copy of the command; never waits for a forward. LS_E_UNSUPPORTED: it is not possible now, and err has
     // the reason.
     ls_code (*command)(ls_source *s, const ls_command *c, ls_err *err);

@@ -13,7 +13,7 @@ typedef struct {
     ls_trace_events *t;
     ls_event *held;  // a step that waits
     ls_event *reply; // to a command
-    int fd, steps_left, burst;
+    int steps_left, burst;
     bool paused, rival;
 } player;
 
@@ -64,10 +64,6 @@ static ls_event *next(ls_source *s) {
     if (p->rival && (e->kind == LS_EV_PROMPT || e->kind == LS_EV_STEP || e->kind == LS_EV_END)) e = of_rival(e);
     else if (e->kind == LS_EV_PROMPT) p->reply = status(p->paused ? LS_STATE_PAUSED : LS_STATE_RUNNING, -1);
     return e;
-}
-
-static int wake_fd(ls_source *s) {
-    return ((player *)s)->fd;
 }
 
 static ls_code obey(ls_source *s, const ls_command *c, ls_err *err) {
@@ -123,8 +119,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t n) {
     if (fd < 0) fd = eventfd(1, EFD_CLOEXEC);
     if (!nowhere) nowhere = fopen("/dev/null", "w");
     player *p = ls_calloc(1, sizeof *p);
-    p->base = (ls_source){next, wake_fd, obey, end};
-    p->fd = fd;
+    p->base = (ls_source){fd, next, obey, end};
     begin(p);
     fuzz_clock();
     const ui_options o = {.theme = ui_theme_find("default"),

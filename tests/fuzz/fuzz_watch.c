@@ -41,7 +41,7 @@ static void show(ls_feed *f, ui_state *s) {
         if (id && !ls_feed_facts(f, id, &facts)) continue;
         EXPECT(!source->command(source, &(ls_command){.kind = LS_CMD_OPEN, .n = id}, NULL));
         for (bool shown = false, more = true; more || !shown;) { // until the source rests
-            struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
+            struct pollfd fd = {source->wake_fd, POLLIN, 0};
             more = poll(&fd, 1, shown ? 0 : 2) > 0;
             shown = true;
             for (ls_event *e; (e = source->next(source));) ui_on_event(s, e);

@@ -403,7 +403,7 @@ typedef struct {
 // Takes events until what() is so.
 static void take(ls_source *s, seen *v, bool (*what)(const seen *v)) {
     for (const uint64_t end = ls_now_ns() + 20000000000; !what(v);) {
-        struct pollfd fd = {s->wake_fd(s), POLLIN, 0};
+        struct pollfd fd = {s->wake_fd, POLLIN, 0};
         assert_true(poll(&fd, 1, 20000) > 0 && ls_now_ns() < end);
         for (ls_event *e; (e = s->next(s)); ls_event_free(e)) {
             if (e->kind == LS_EV_REQUEST && e->request.shown) v->shown = e->request.facts->id, v->steps = v->ends = 0;

@@ -124,7 +124,7 @@ static void converse_with(const char *name, ui_state *s, const char *prompt, con
     assert_int_equal(source->command(source, &(ls_command){.kind = LS_CMD_PROMPT, .text = (char *)prompt}, NULL),
                      LS_OK);
     for (bool ended = false; !ended || s->run.state != LS_STATE_IDLE;) {
-        struct pollfd fd = {source->wake_fd(source), POLLIN, 0};
+        struct pollfd fd = {source->wake_fd, POLLIN, 0};
         assert_true(poll(&fd, 1, 20000) >= 0);
         for (ls_event *e; (e = source->next(source));) {
             for (int i = 0; i < LS_COST_SIZES && e->kind == LS_EV_PROMPT; i++)

@@ -138,8 +138,8 @@ static void on_rival_step(void *ud, const ls_step *step) {
     ls_channel_status(&l->c, LS_STATE_COMPARING, l->variant ? comparing : forking, l->variant ? fmin(1, done) : -1);
 }
 
-// fork: tokens that follow the first `at` tokens of the answer; NULL: a race.
-static void begin_rival(live *l, const char *name, const ls_decode_options *opt, size_t at, const ls_ids *fork) {
+// fork: tokens that follow the first `at` tokens of the answer, which it takes; none: a race.
+static void begin_rival(live *l, const char *name, const ls_decode_options *opt, size_t at, ls_ids fork) {
     ls_err err = {0};
     bool lent;
     const ls_turn *turn = ls_dialog_last(ls_session_dialog(l->session));
@@ -151,24 +151,21 @@ static void begin_rival(live *l, const char *name, const ls_decode_options *opt,
                            "not enough memory for a second KV cache: the conversation will be read again");
     if (!code) code = ls_session_calibrate(l->rival.session, LS_COSTS_AT_ONCE, on_rival_prefill, l, &err);
     if (!code)
-        code = ls_session_answer_too(l->rival.session, l->session, ls_turn_output_at(turn) + at,
-                                     fork ? fork : &(ls_ids){0}, on_rival_prefill, l, &err);
+        code = ls_session_answer_too(l->rival.session, l->session, ls_turn_output_at(turn) + at, &fork,
+                                     on_rival_prefill, l, &err);
     if (code) ls_channel_message(&l->c, code != LS_E_CANCELLED, err.msg);
     if (code && !l->rival.session) {
+        ls_ids_free(&fork);
         end_rival(l, LS_FINISH_ERROR);
         return;
     }
     // there is a rival, even after an error: announces its beginning, so that its end can follow
-    ls_event begins = {.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_BEGINS, .at = (int32_t)at}};
+    ls_ids fresh = {0};
+    ls_seen_ids(&l->seen, fork.p, fork.n, &fresh);
+    send_tokens(l, &fresh);
+    ls_event begins = {.kind = LS_EV_RIVAL,
+                       .rival = {LS_RIVAL_BEGINS, .at = (int32_t)at, .ids = fork.p, .n_ids = (int32_t)fork.n}};
     snprintf(begins.rival.method, sizeof begins.rival.method, "%.63s", name);
-    if (fork) {
-        ls_ids fresh = {0}, copy = {0};
-        ls_seen_ids(&l->seen, fork->p, fork->n, &fresh);
-        send_tokens(l, &fresh);
-        ls_ids_add(&copy, fork->p, fork->n);
-        begins.rival.ids = copy.p;
-        begins.rival.n_ids = (int32_t)copy.n;
-    }
     ls_channel_tell(&l->c, begins);
     if (code) end_rival(l, code == LS_E_CANCELLED ? LS_FINISH_INTERRUPTED : LS_FINISH_ERROR);
 }
@@ -198,8 +195,8 @@ static bool read_fork(live *l, const char *text, int n, ls_ids *out) {
 
 static void begin_fork(live *l, const char *text, int n) {
     ls_ids ids = {0};
-    if (read_fork(l, text, n, &ids)) begin_rival(l, "what if", &l->setup->decode, (size_t)n, &ids);
-    ls_ids_free(&ids);
+    if (read_fork(l, text, n, &ids)) begin_rival(l, "what if", &l->setup->decode, (size_t)n, ids);
+    else ls_ids_free(&ids);
 }
 
 // Limits, sampling and stop texts are those of this conversation.
@@ -223,7 +220,7 @@ static ls_code read_variant(live *l, const char *text, ls_err *err) {
 static void begin_race(live *l, const char *text) {
     ls_err err = {0};
     if (read_variant(l, text, &err)) ls_channel_message(&l->c, true, err.msg);
-    else begin_rival(l, text, &l->variant->decode, 0, NULL);
+    else begin_rival(l, text, &l->variant->decode, 0, (ls_ids){0});
 }
 
 static void run_rival(live *l) {

@@ -95,15 +95,10 @@ static bool shadows_key(ui_state *s, ui_press k) {
 
 static bool note_key(ui_state *s, ui_press k) {
     if (k.code == UI_KEY_BACKSPACE) return ui_demo_go_back(s);
-    if ((k.code != UI_KEY_ENTER && k.code != ' ') || !ui_demo_go_on(s)) return false;
-    s->asked.tour = s->playing.tour_of && ui_demo_is_over(s);
-    return true;
-}
-
-static bool stop_key(ui_state *s, ui_press k) {
     if (k.code != UI_KEY_ENTER && k.code != ' ') return false;
-    s->asked.tour = 1;
-    return true;
+    const bool read = ui_demo_go_on(s), next = s->playing.tour_of && ui_demo_is_over(s);
+    if (next) s->asked.tour = 1;
+    return read || next;
 }
 
 static bool quiz_key(ui_state *s, ui_press k) {

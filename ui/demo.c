@@ -54,8 +54,7 @@ static void look(ui_state *s) {
 
 // Shows the step at which the current note appeared.
 static void look_at_note(ui_state *s) {
-    const int64_t step = s->playing.told[s->playing.read].step;
-    if (s->run.n_steps) ui_look_at(s, step < 0 ? 0 : step);
+    if (s->run.n_steps) ui_look_at(s, s->playing.told[s->playing.read].step);
 }
 
 static void show_note(ui_state *s, size_t i) {

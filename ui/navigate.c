@@ -48,8 +48,8 @@ void ui_look_at(ui_state *s, int64_t step) {
 // ---- steps by what happened in them
 
 static void jump(ui_state *s, int64_t step, const char *none) {
-    if (step >= 0) ui_look_at(s, step);
-    else ui_say(s, "%s", s->run.n_steps ? none : "no step yet: type a prompt first");
+    if (step >= 0 || !s->run.n_steps) ui_look_at(s, step);
+    else ui_say(s, "%s", none);
 }
 
 static bool happened(const ui_state *s, const ls_step *step, ui_find what) {

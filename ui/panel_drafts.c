@@ -61,16 +61,15 @@ void ui_panel_drafts(ui_panel_view *v) {
     for (int i = 0; i < rows && top + i < n; i++) {
         const int row = order[top + i];
         const ls_branch *b = &step->tree.branches[row];
-        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, UI_TEXT);
+        const ls_node *first = &step->tree.nodes[b->first_node];
+        ui_pen p = ui_pen_at(v->canvas, v->area, 1 + i, row == s->list[UI_DRAFTS].found ? UI_CURSOR : UI_TEXT);
         int end = p.end;
         p.tag = row + 1;
-        if (row == s->list[UI_DRAFTS].found) p.role = UI_CURSOR;
-        const ls_draft_source from = step->tree.nodes[b->first_node].from;
         if (b->rank < 0) ui_print(&p, "  %s  ", ui_branch_letter(step, b));
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
         // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
-        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_draft_source_label(from));
+        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_draft_source_label(first->from));
         else
             ui_print(&p,
                      turn && (size_t)b->match_pos >= ls_turn_output_at(ui_said(&s->run, turn)) ? "output" : "prompt");
@@ -78,8 +77,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         p.end = at_len - 1;
         ui_pad(&p, at_ngram);
         if (ngram && b->match_n) draw_ngram(&p, s, step, b);
-        else if (ngram && step->tree.nodes[b->first_node].draft_p > 0)
-            ui_draw_prob(&p, "its p", (double)step->tree.nodes[b->first_node].draft_p);
+        else if (ngram && first->draft_p > 0) ui_draw_prob(&p, "its p", (double)first->draft_p);
         p.end = end;
         ui_print(ui_as(ui_pad(&p, at_len), UI_TEXT), "%3d ", b->n_nodes);
         p.role = UI_DIM; // found behind its first token, but not drafted

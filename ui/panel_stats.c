@@ -169,11 +169,9 @@ static void time_line(ui_panel_view *v, const ls_stats *st) {
         ui_print(&p, "(compute %.2f + other ranks %.2f) ", (st->forward_us - st->comm_us) / us, st->comm_us / us);
     ui_bar(ui_as(&p, UI_BAR), v->area.cols >= 110 ? 20 : 8, part);
     ui_clause(ui_as(&p, UI_TEXT), " %.0f%%", 100 * part);
-    if (ls_stats_waited(st) > LS_BUSY) {
+    if (ls_stats_waited(st) > LS_BUSY)
         ui_clause(ui_as(&p, UI_BAD), ", busy machine: waited %.0f%% for a CPU", 100 * ls_stats_waited(st));
-        p.role = UI_TEXT;
-    }
-    ui_clause(&p, ", draft %.3f", st->draft_us / us);
+    ui_clause(ui_as(&p, UI_TEXT), ", draft %.3f", st->draft_us / us);
     if (st->draft_forwards || st->ahead_forwards) { // of the draft model
         ui_print(&p, " (%.1f forwards %.3f", (double)st->draft_forwards / n, st->draft_forward_us / us);
         if (st->ahead_forwards)

@@ -1,7 +1,6 @@
 #include "ui/actions.h"
 #include "base/buf.h"
 #include "base/mem.h"
-#include "ui/keys.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,6 @@
 #include "base/mem.h"
 #include "ui/demo.h"
 #include "ui/edit.h"
-#include "ui/picture.h"
 #include "ui/render.h"
 #include "ui/term_curses.h"
 

@@ -4,7 +4,7 @@
 #include "base/io.h"
 #include "base/mem.h"
 #include "base/utf8.h"
-#include "ui/keys.h"
+#include "ui/actions.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 // without a meaning here do nothing: none of their letters is taken for a key. Nothing within a paste is a key.
 #pragma once
 #include "base/buf.h"
-#include "ui/keys.h"
+#include "ui/actions.h"
 
 #include <stdbool.h>
 #include <stdint.h>

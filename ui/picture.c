@@ -1,4 +1,4 @@
-#include "ui/picture.h"
+#include "ui/canvas.h"
 #include "base/colour.h"
 #include "base/file.h"
 #include "base/json.h"

@@ -5,7 +5,6 @@
 #include "base/mem.h"
 #include "base/utf8.h"
 #include "ui/demo.h"
-#include "ui/picture.h"
 #include "ui/app.h"
 
 #include <poll.h>

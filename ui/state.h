@@ -10,7 +10,6 @@
 #include "decode/step.h"
 #include "ui/actions.h"
 #include "ui/edit.h"
-#include "ui/keys.h"
 
 #include <stdbool.h>
 

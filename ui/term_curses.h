@@ -4,7 +4,7 @@
 #pragma once
 #include "base/err.h"
 #include "ui/canvas.h"
-#include "ui/keys.h"
+#include "ui/actions.h"
 
 // mouse: except in GNU screen, which delays Esc while a program has the mouse. ask: the terminal for its background;
 // the answer is a key, UI_KEY_BACKGROUND. LS_E_IO: standard input and output are no terminal, or curses cannot drive

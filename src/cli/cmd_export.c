@@ -4,7 +4,7 @@
 #include "report/report.h"
 #include "report/table.h"
 #include "trace/trace.h"
-#include "ui/picture.h"
+#include "ui/canvas.h"
 #include "ui/render.h"
 
 #include <math.h>

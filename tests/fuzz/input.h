@@ -2,7 +2,7 @@
 // met says why and aborts, which libFuzzer and `make test` report with the input.
 #pragma once
 #include "base/err.h"
-#include "ui/picture.h"
+#include "ui/canvas.h"
 #include "ui/state.h"
 
 #include <stddef.h>

@@ -3,7 +3,9 @@ import glob
 import http.client
 import json
 import os
+import re
 import shutil
+import signal
 import socket
 import subprocess
 import tempfile
@@ -418,9 +420,10 @@ class OnTheScreen(unittest.TestCase):
 
     def test_in_the_background_of_a_shell(self):
         port = free_port()
-        with Screen("serve", "--listen", str(port), *SLOW, "& sleep 60", before="set -m;") as t:
+        with Screen("serve", "--listen", str(port), *SLOW, "& echo pid=$!; sleep 60", before="set -m;") as t:
             t.wait("serving script:20 at http", absent=["Requests"])
             self.assertEqual(ask(port, "Count.", 4), 200)
+            os.kill(int(re.search(r"pid=(\d+)", t.text()).group(1)), signal.SIGTERM)  # it would outlive its terminal
 
     def test_watch_a_pipe(self):
         with Server() as s, Screen("watch", "-", before=f"curl -sN {s.url}/watch |") as t:

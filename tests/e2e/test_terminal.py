@@ -234,6 +234,8 @@ class Input(unittest.TestCase):
                 time.sleep(0.5)  # screen holds it for a while
                 s.keys("y")
                 s.wait("GNU screen blocks it")
+                s.keys("Q")  # a terminal that goes away would leave it running, detached
+                s.wait("exit=0")
 
 
 class Endings(unittest.TestCase):

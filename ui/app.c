@@ -74,10 +74,9 @@ void ui_send_asked(ui_state *s, ls_source *source) {
     for (int i = 0; i < s->asked.n_outbox; i++) {
         const ls_command *r = &s->asked.outbox[i];
         ls_err err;
-        const bool begins = r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT || r->kind == LS_CMD_LOAD;
-        const bool refused = source->command(source, r, &err) != LS_OK;
-        s->asked.sent |= begins && !refused;
-        if (refused) {
+        if (!source->command(source, r, &err))
+            s->asked.sent |= r->kind == LS_CMD_PROMPT || r->kind == LS_CMD_EDIT || r->kind == LS_CMD_LOAD;
+        else {
             ui_say_error(s, "%s", err.msg);
             if (r->kind == LS_CMD_PROMPT && !s->typed.prompt.text.n)
                 ui_edit_set(&s->typed.prompt, r->text); // gives it back

@@ -22,7 +22,6 @@ void ui_focus(ui_state *s, ui_panel p) {
 }
 
 void ui_open(ui_state *s, ui_panel p, bool open) {
-    if (p != UI_INSPECT && p != UI_COMPARE) return; // the others are always there
     *(p == UI_INSPECT ? &s->shown.inspect : &s->shown.compare) = open;
     if (open) s->shown.inspect_last = p == UI_INSPECT;
     if (open && p == UI_INSPECT && s->shown.focus == UI_COMPARE) s->shown.focus = p; // they may share a place

@@ -118,18 +118,17 @@ static void client(ui_pen *p, const ls_request_facts *f, int room) {
     p->end = end;
 }
 
-static void row(ui_panel_view *v, int line, const ls_request_facts *f, int room) {
+static void row(ui_panel_view *v, const ls_request_facts *f, int at_state) {
     const ui_state *s = v->state;
     const int32_t cursor = s->requests.cursor ? s->requests.cursor : s->requests.shown;
     const bool focus = s->shown.focus == UI_REQUESTS;
-    ui_pen p = ui_pen_at(v->canvas, v->area, line, f->id == cursor && focus ? UI_CURSOR : UI_NUMBER);
-    const int start = p.col;
-    cells c = {start + NUMBER + 1 + room + 1 + STATE, 0};
+    ui_pen p = ui_next_line(v, f->id == cursor && focus ? UI_CURSOR : UI_NUMBER);
+    cells c = {at_state + STATE, 0};
     p.tag = f->id + 1;
     ui_print(&p, "%c%*d", f->id == s->requests.shown ? '>' : ' ', NUMBER - 1, f->id);
     ui_print(ui_as(&p, UI_TEXT), " ");
-    client(&p, f, room);
-    ui_pad(&p, start + NUMBER + 1 + room + 1);
+    client(&p, f, at_state - 1 - p.col);
+    ui_pad(&p, at_state);
     p.role = f->state == LS_REQUEST_FAILED                                       ? UI_BAD
              : f->state == LS_REQUEST_READING || f->state == LS_REQUEST_DECODING ? UI_GOOD
                                                                                  : UI_DIM;
@@ -152,12 +151,11 @@ static void row(ui_panel_view *v, int line, const ls_request_facts *f, int room)
     if (f->lost_lines) ui_print(&p, " cut");
 }
 
-static void head(ui_panel_view *v, int room) {
+static void head(ui_panel_view *v, int at_state) {
     ui_pen p = ui_next_line(v, UI_LABEL);
-    const int start = p.col;
-    cells c = {start + NUMBER + 1 + room + 1 + STATE, 0};
+    cells c = {at_state + STATE, 0};
     ui_print(&p, "%*s client", NUMBER, "no.");
-    ui_print(ui_pad(&p, start + NUMBER + 1 + room + 1), "state");
+    ui_print(ui_pad(&p, at_state), "state");
     for (int i = 0; i < COLUMNS; i++) ui_print_to(&p, next_end(&c), "%s", columns[i].heading);
 }
 
@@ -165,13 +163,13 @@ void ui_panel_requests(ui_panel_view *v) {
     const ui_requests *r = &v->state->requests;
     int room = v->area.cols - NUMBER - 2 - STATE;
     for (int i = 0; i < COLUMNS; i++) room -= columns[i].cells;
-    if (room < LEAST_CLIENT) room = LEAST_CLIENT;
+    const int at_state = v->area.col + NUMBER + 2 + (room > LEAST_CLIENT ? room : LEAST_CLIENT);
     const size_t waiting = ui_requests_open_count(r, LS_REQUEST_QUEUED, LS_REQUEST_QUEUED),
                  running = ui_requests_open_count(r, LS_REQUEST_READING, LS_REQUEST_DECODING);
     const ls_request_facts *cursor = find(r, r->cursor);
     const int n = (int)r->n, lines = v->area.rows - 1;
     int *scroll = &v->drawn->scroll[UI_REQUESTS];
-    head(v, room);
+    head(v, at_state);
     if (!n) ui_dim_line(v, " no request yet");
     if (!cursor) *scroll = 0; // the newest are in sight
     else if (v->drawn->to_row) {
@@ -179,7 +177,7 @@ void ui_panel_requests(ui_panel_view *v) {
         v->drawn->to_row = false;
     }
     const int top = ui_scroll_top(scroll, n, lines);
-    for (int i = 0; i < lines && top + i < n; i++) row(v, 1 + i, &r->facts[top + i], room);
+    for (int i = 0; i < lines && top + i < n; i++) row(v, &r->facts[top + i], at_state);
     if (v->area.cols > 100 && v->state->given.server) ui_right(v, "%.60s, ", v->state->given.server);
     ui_right(v, "%zu answered now, %zu waiting, %d kept%s", running, waiting, n, r->follows ? "" : "; G follows");
 }

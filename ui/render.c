@@ -250,8 +250,7 @@ static void frame(const ui_state *s, ui_drawn *drawn, ui_canvas *c, const ui_fra
 }
 
 static void too_small(ui_canvas *c) {
-    ui_rect all = {0, 0, c->rows, c->cols};
-    ui_pen p = ui_pen_at(c, all, c->rows / 2, UI_TEXT);
+    ui_pen p = ui_pen_at(c, (ui_rect){0, 0, c->rows, c->cols}, c->rows / 2, UI_TEXT);
     ui_print(&p, "needs %dx%d, have %dx%d", UI_MIN_COLS, UI_MIN_ROWS, c->cols, c->rows);
 }
 

@@ -279,10 +279,7 @@ const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step) {
 }
 
 const ls_stats *ui_stats(const ui_state *s, ui_statistics *k) {
-    if (!s->run.n_steps) {
-        k->now = (ls_stats){0};
-        return &k->now;
-    }
+    if (!s->run.n_steps) return &k->now; // forget_statistics emptied it
     const size_t view = ui_viewed_index(s), turn = (size_t)(ui_turn_of(&s->run, view) - s->run.turns);
     const size_t first = s->run.turns[turn].first_step, end = ui_quiz_hides(s) ? view : ui_viewed_end(s);
     if (turn != k->turn || k->until < first) *k = (ui_statistics){.turn = turn, .until = first, .marks = k->marks};

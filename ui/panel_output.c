@@ -53,13 +53,22 @@ bool ui_welcome_choose(ui_state *s, const char *prompt) {
     return false;
 }
 
+static ui_role kind_role(ls_source_kind kind) {
+    _Static_assert(UI_CORRECTED - UI_ROOT == LS_KIND_COUNT, "a role for every kind of source, in their order");
+    return UI_ROOT + kind;
+}
+
+static ui_role source_role(ls_draft_source from, bool corrected) {
+    return from == LS_SOURCE_ROOT && corrected ? UI_CORRECTED : kind_role(ls_sources[from].kind);
+}
+
 void ui_legend(ui_pen *p, const ui_state *s) {
     for (int kind = 0; kind <= LS_KIND_COUNT; kind++) {                       // the last one is no source: corrections
         if (kind == LS_KIND_DRAFTED && !*s->run.header.draft_model) continue; // nothing drafts so here
         const char *word = kind < LS_KIND_COUNT ? ls_source_kinds[kind].word : "correction";
         if ((int)strlen(word) + 1 > p->end - p->col) return;
         p->col++; // the frame's line
-        ui_print(ui_as(p, kind < LS_KIND_COUNT ? ui_kind_role((ls_source_kind)kind) : UI_CORRECTED), "%s", word);
+        ui_print(ui_as(p, kind < LS_KIND_COUNT ? kind_role((ls_source_kind)kind) : UI_CORRECTED), "%s", word);
     }
 }
 
@@ -123,7 +132,7 @@ static void add_step_text(flow *f, const ui_state *s, const ui_turn *turn, size_
         const ls_token *t = ls_token_of(&s->run.tokens, node->token);
         const bool thinks = ui_thinking_at(&turn->thinking, step->output_pos + i);
         if (thinks && s->view.folded) continue;
-        ui_role role = ui_source_role(node->from, step->corrected && i == 0);
+        ui_role role = source_role(node->from, step->corrected && i == 0);
         const int32_t position = step->context_len + i;
         if (position >= src.from && position < src.to) role = UI_SPAN;
         if (viewed && s->view.node == step->path[i]) role = UI_CURSOR;

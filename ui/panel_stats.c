@@ -10,6 +10,45 @@
 
 enum { HISTORY = 512, BAR = 8, LABEL = 10 }; // BAR, LABEL: cells
 
+// The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).
+static void spark(ui_pen *p, int cells, const double *values, size_t n, double max) {
+    static const char *const levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+    size_t from = n > (size_t)cells ? n - (size_t)cells : 0;
+    int start = p->col;
+    for (size_t i = from; i < n; i++) {
+        double v = values[i];
+        if (p->canvas->ascii) {
+            if (v >= 10) ui_print(p, "+");
+            else ui_print(p, "%d", (int)v);
+        } else ui_print(p, "%s", levels[max > 0 ? (int)fmin(7, fmax(0, ceil(v / max * 8) - 1)) : 0]);
+    }
+    ui_pad(p, start + cells);
+}
+
+// The last values that fit as bars over the rectangle's whole height: two a cell, four steps high (braille); in ASCII
+// one a cell. Few values get wide bars.
+static void graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double max) {
+    static const uint8_t dots[2][5] = {{0, 0x40, 0x44, 0x46, 0x47}, {0, 0x80, 0xA0, 0xB0, 0xB8}}; // 0..4 from below
+    enum { WIDEST = 6 };
+    const int a_cell = c->ascii ? 1 : 2, steps = c->ascii ? 2 : 4;
+    const size_t room = (size_t)(r.cols * a_cell), from = n > room ? n - room : 0;
+    const size_t wide = n && n < room ? (room / n > WIDEST ? WIDEST : room / n) : 1, end = (n - from) * wide;
+    for (int row = 0; row < r.rows; row++) {
+        ui_pen p = ui_pen_at(c, r, row, UI_BAR);
+        for (size_t i = 0; i < end; i += (size_t)a_cell) {
+            int units[2] = {0, 0}; // filled steps of the columns of this cell, from below
+            for (size_t k = 0; k < (size_t)a_cell && i + k < end; k++) {
+                const double high = max > 0 ? values[from + (i + k) / wide] / max * r.rows * steps : 0;
+                const int over = (int)lround(fmin(high, 1e6)) - (r.rows - 1 - row) * steps;
+                units[k] = over < 0 ? 0 : over > steps ? steps : over;
+            }
+            const int code = 0x2800 + dots[0][units[0]] + dots[1][units[1]];
+            if (c->ascii || code == 0x2800) ui_print(&p, "%c", " :#"[units[0]]);
+            else ui_print(&p, "%c%c%c", 0xE0 | code >> 12, 0x80 | (code >> 6 & 63), 0x80 | (code & 63));
+        }
+    }
+}
+
 // legend: names the denominator of the numbers after it; NULL: none.
 static ui_pen stats_line(ui_panel_view *v, const char *label, const char *legend) {
     ui_pen p = ui_next_line(v, UI_LABEL);
@@ -47,8 +86,8 @@ static void remember(past *p, const ui_state *s, size_t n_most) {
 static void emitted_line(ui_panel_view *v, const ls_stats *st, const ls_step *step, const past *before) {
     ui_pen p = stats_line(v, "emitted", NULL);
     const int cells = v->area.cols - LABEL - 42;
-    ui_spark(ui_as(&p, UI_BAR), cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, before->emitted, before->n,
-             fmax(4, before->most_emitted));
+    spark(ui_as(&p, UI_BAR), cells > 8 ? (cells < HISTORY ? cells : HISTORY) : 8, before->emitted, before->n,
+          fmax(4, before->most_emitted));
     p.role = UI_TEXT;
     if (!ui_quiz_hides(v->state)) ui_print_numbers(&p, " now {%d},", step->n_emitted);
     ui_end_clause(&p);
@@ -267,7 +306,7 @@ static void graphs(ui_panel_view *v, const ls_stats *st, const past *b) {
         if (which && st->plain_forwards)
             ui_clause(&p, "; a plain step takes %.1f (measured here)", ls_per(st->plain_us, st->plain_forwards) / 1e3);
         ui_clause(ui_as(&p, UI_DIM), "; one bar is one step");
-        ui_graph(v->canvas, (ui_rect){area.row + v->line, area.col, high, area.cols}, values, b->n, most);
+        graph(v->canvas, (ui_rect){area.row + v->line, area.col, high, area.cols}, values, b->n, most);
         v->line += high;
     }
 }

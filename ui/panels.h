@@ -56,11 +56,6 @@ void ui_print_to(ui_pen *p, int end, const char *fmt, ...)
 const char *ui_times(const ui_canvas *c);  // the sign before a factor
 
 void ui_bar(ui_pen *p, int cells, double fraction); // filled from the left, in eighths of a cell
-// The last values that fit, one cell each, scaled to `max`; in ASCII as digits (+ for ten or more).
-void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max);
-// The last values that fit as bars over the rectangle's whole height: two a cell, four steps high (braille); in ASCII
-// one a cell. Few values get wide bars.
-void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double max);
 // A token as one word: blanks visible, in ASCII between quotes; broken UTF-8 as <XX>.
 bool ui_draw_token(ui_pen *p, const ui_state *s, int32_t id);
 void ui_draw_token_in(ui_pen *p, const ui_state *s, int32_t id, int cells); // cut where it takes more cells
@@ -78,8 +73,6 @@ double ui_prob(float logit, float lse);
 // Draws a text, and a probability in five cells: " .831", " 1.00", "<.001".
 void ui_draw_prob(ui_pen *p, const char *before, double prob);
 ui_role ui_outcome_role(ls_node_state s);
-ui_role ui_kind_role(ls_source_kind kind);
-ui_role ui_source_role(ls_draft_source from, bool corrected);
 
 // ---- the rows of the panels that list a step: filter, order and search. A row contains a text if its token does
 // (Logits), if the tokens of its branch do together (Drafts), or if the tokens from the root to the node do (Tree).

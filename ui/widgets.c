@@ -101,42 +101,6 @@ void ui_bar(ui_pen *p, int cells, double fraction) {
     ui_pad(p, start + cells);
 }
 
-void ui_spark(ui_pen *p, int cells, const double *values, size_t n, double max) {
-    static const char *const levels[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
-    size_t from = n > (size_t)cells ? n - (size_t)cells : 0;
-    int start = p->col;
-    for (size_t i = from; i < n; i++) {
-        double v = values[i];
-        if (p->canvas->ascii) {
-            if (v >= 10) ui_print(p, "+");
-            else ui_print(p, "%d", (int)v);
-        } else ui_print(p, "%s", levels[max > 0 ? (int)fmin(7, fmax(0, ceil(v / max * 8) - 1)) : 0]);
-    }
-    ui_pad(p, start + cells);
-}
-
-void ui_graph(ui_canvas *c, ui_rect r, const double *values, size_t n, double max) {
-    static const uint8_t dots[2][5] = {{0, 0x40, 0x44, 0x46, 0x47}, {0, 0x80, 0xA0, 0xB0, 0xB8}}; // 0..4 from below
-    enum { WIDEST = 6 };
-    const int a_cell = c->ascii ? 1 : 2, steps = c->ascii ? 2 : 4;
-    const size_t room = (size_t)(r.cols * a_cell), from = n > room ? n - room : 0;
-    const size_t wide = n && n < room ? (room / n > WIDEST ? WIDEST : room / n) : 1, end = (n - from) * wide;
-    for (int row = 0; row < r.rows; row++) {
-        ui_pen p = ui_pen_at(c, r, row, UI_BAR);
-        for (size_t i = 0; i < end; i += (size_t)a_cell) {
-            int units[2] = {0, 0}; // filled steps of the columns of this cell, from below
-            for (size_t k = 0; k < (size_t)a_cell && i + k < end; k++) {
-                const double high = max > 0 ? values[from + (i + k) / wide] / max * r.rows * steps : 0;
-                const int over = (int)lround(fmin(high, 1e6)) - (r.rows - 1 - row) * steps;
-                units[k] = over < 0 ? 0 : over > steps ? steps : over;
-            }
-            const int code = 0x2800 + dots[0][units[0]] + dots[1][units[1]];
-            if (c->ascii || code == 0x2800) ui_print(&p, "%c", " :#"[units[0]]);
-            else ui_print(&p, "%c%c%c", 0xE0 | code >> 12, 0x80 | (code >> 6 & 63), 0x80 | (code & 63));
-        }
-    }
-}
-
 void ui_token_text(const ui_canvas *c, const ui_state *s, int32_t id, ls_buf *out) {
     const ls_token *t = ls_token_of(&s->run.tokens, id);
     if (c->ascii) ls_buf_char(out, '"');
@@ -202,15 +166,6 @@ void ui_draw_prob(ui_pen *p, const char *before, double prob) {
 
 ui_role ui_outcome_role(ls_node_state s) {
     return s == LS_NODE_ACCEPTED ? UI_GOOD : s == LS_NODE_REJECTED ? UI_BAD : UI_DIM;
-}
-
-ui_role ui_kind_role(ls_source_kind kind) {
-    _Static_assert(UI_CORRECTED - UI_ROOT == LS_KIND_COUNT, "a role for every kind of source, in their order");
-    return UI_ROOT + kind;
-}
-
-ui_role ui_source_role(ls_draft_source from, bool corrected) {
-    return from == LS_SOURCE_ROOT && corrected ? UI_CORRECTED : ui_kind_role(ls_sources[from].kind);
 }
 
 ui_line *ui_wrap(const ui_canvas *c, const char *text, size_t n_text, int cols, size_t *n_lines) {

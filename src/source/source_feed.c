@@ -4,7 +4,6 @@
 #include "trace/trace_events.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 enum { CHUNK = 1 << 18 };
 

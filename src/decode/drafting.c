@@ -33,7 +33,7 @@ static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_se
     *made = (ls_buf){0};
     d->depth = setup->draft.depth;
     d->width = setup->draft.width;
-    if (!m->scored) d->scores = ls_calloc(1, sizeof *d->scores);
+    if (!m->sized && drafter) d->scores = ls_calloc(1, sizeof *d->scores);
     // the state before the turn: if the last prompt is answered again, the drafter must not know the first answer
     ls_drafting_snapshot(d, &d->before);
     return LS_OK;

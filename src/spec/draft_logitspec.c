@@ -85,7 +85,6 @@ const ls_method ls_method_logitspec = {
     .source = "after arXiv 2507.01449; the tree and the estimates are this program's own",
     .rows = 64,
     .sized = true,
-    .scored = true,
     .knobs = knobs,
     .size = sizeof(drafter),
     .drafter = &(const ls_drafter){.observe = logitspec_observe,

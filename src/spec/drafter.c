@@ -10,11 +10,8 @@
 #include "spec/methods.def"
 #undef METHOD
 
-static const ls_method plain = {.name = "plain",
-                                .summary = "plain decoding, one token per step",
-                                .source = "the baseline",
-                                .rows = 1,
-                                .scored = true};
+static const ls_method plain = {
+    .name = "plain", .summary = "plain decoding, one token per step", .source = "the baseline", .rows = 1};
 
 const ls_method *const ls_methods[] = {
     &plain,

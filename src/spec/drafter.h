@@ -148,14 +148,15 @@ struct ls_method {
     int32_t rows;         // rows of the tree in its paper (sizing `paper`)
     int32_t depth, width; // of a draft model's drafts; 0: LS_DRAFT_DEPTH, LS_DRAFT_WIDTH
     int32_t deepest;      // the depth where the tree is sized by cost; 0: the same
-    bool sized;           // sized by cost by default (sizing `auto`)
-    bool scored;          // its estimates are acceptance rates; other methods' are refined by hit rates (ls_scores)
-    bool text_only;       // its drafts depend only on the text, not on the target's logits
-    bool asks_model;      // it needs a draft model
-    bool asks_head;       // ... a trained head (draft.head)
-    bool shares_prefixes; // siblings may hold the same token, as published
-    const ls_knob *knobs; // NULL: none
-    size_t size;          // of its drafters' struct, which begins with an ls_drafter
+    // Its estimates are acceptance rates, so its trees are sized by cost by default (sizing `auto`). Other methods'
+    // estimates are refined by hit rates (ls_scores).
+    bool sized;
+    bool text_only;            // its drafts depend only on the text, not on the target's logits
+    bool asks_model;           // it needs a draft model
+    bool asks_head;            // ... a trained head (draft.head)
+    bool shares_prefixes;      // siblings may hold the same token, as published
+    const ls_knob *knobs;      // NULL: none
+    size_t size;               // of its drafters' struct, which begins with an ls_drafter
     const ls_drafter *drafter; // their functions; NULL: plain decoding
     // Completes a drafter, which is zeroed but for its functions and knobs (files are named until it returns). NULL:
     // nothing is left to do.

@@ -69,7 +69,7 @@ void ui_panel_drafts(ui_panel_view *v) {
         else ui_print(&p, "%3d  ", b->rank);
         p.role = UI_DIM;
         // the matched n-gram ends before match_pos: before this turn's output it was part of a prompt
-        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_draft_source_label(first->from));
+        if (!b->match_n || b->match_pos < 0) ui_print(&p, "%s", ls_sources[first->from].label);
         else
             ui_print(&p,
                      turn && (size_t)b->match_pos >= ls_turn_output_at(ui_said(&s->run, turn)) ? "output" : "prompt");

@@ -174,8 +174,7 @@ static void preview_line(ui_panel_view *v, const ls_stats *st) {
 static void source_line(ui_panel_view *v, const ls_stats *st) {
     ui_pen p = stats_line(v, "by source", "accepted/verified:");
     for (int f = 1; f < LS_SOURCE_COUNT; f++)
-        if (st->from[f].of)
-            ui_clause(&p, "%s " N "/" N "  ", ls_draft_source_label((ls_draft_source)f), st->from[f].n, st->from[f].of);
+        if (st->from[f].of) ui_clause(&p, "%s " N "/" N "  ", ls_sources[f].label, st->from[f].n, st->from[f].of);
 }
 
 static void speed_line(ui_panel_view *v, const ls_stats *st, const ls_step *step) {

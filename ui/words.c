@@ -52,9 +52,9 @@ void ui_narrate(const ui_canvas *c, const ui_state *s, const ls_step *step, ls_b
     const ls_node *last = &step->tree.nodes[step->path[accepted]];
     if (accepted > 0) {
         const ls_branch *b = ls_branch_of(step, last);
-        if (!b) ls_buf_fmt(out, " (%s)", ls_draft_source_label(last->from));
+        if (!b) ls_buf_fmt(out, " (%s)", ls_sources[last->from].label);
         else if (b->match_n && b->match_pos >= 0) ls_buf_fmt(out, " (%d-gram at %d)", b->match_n, b->match_pos);
-        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_draft_source_label(step->tree.nodes[b->first_node].from));
+        else if (b->rank < 0) ls_buf_fmt(out, " (%s)", ls_sources[step->tree.nodes[b->first_node].from].label);
         else ls_buf_fmt(out, " (rank %d of the last logits)", b->rank);
     }
     int changed;

@@ -39,8 +39,7 @@ static void alternatives(const ls_step *s, const ls_vocab *v, int n, ls_buf *out
         const ls_top_entry *top = before ? before->top : s->top;
         const int n_top = before ? LS_ROW_TOP : s->n_top;
         const double lse = (double)(before ? before->lse : s->top_lse);
-        ls_buf_fmt(out, "%6d %5u  %-13s  ", s->output_pos + i, s->index,
-                   ls_draft_source_label((ls_draft_source)node->from));
+        ls_buf_fmt(out, "%6d %5u  %-13s  ", s->output_pos + i, s->index, ls_sources[node->from].label);
         put_token(v, node->token, TOKEN_CELLS, out);
         ls_buf_char(out, ' ');
         put_p((double)node->p, out);

@@ -4,7 +4,6 @@
 #include "cli/commands.h"
 #include "spec/accept.h"
 #include "spec/drafter.h"
-#include "spec/sources.h"
 #include "spec/sizing.h"
 #include "trace/trace.h"
 #include "ui/actions.h"

@@ -71,7 +71,7 @@ static void hover(const ls_report_turn *turn, size_t at, ls_buf *out) {
         ls_buf_fmt(&b, ": root%s",
                    t->corrected ? ", the target's choice instead of a rejected draft" : ", the target's choice");
     else {
-        ls_buf_fmt(&b, ", depth %d: %s", d->depth, ls_draft_source_label((ls_draft_source)d->from));
+        ls_buf_fmt(&b, ", depth %d: %s", d->depth, ls_sources[d->from].label);
         if (d->rank >= 0) ls_buf_fmt(&b, ", rank %d", d->rank);
         if (d->match_n) ls_buf_fmt(&b, ", %d-gram", d->match_n);
         if (d->match_pos >= 0) ls_buf_fmt(&b, " at %d", d->match_pos);

@@ -49,7 +49,7 @@ static void add_ratios(const ls_report *r, ls_plot p, int first, int end, ls_cha
     for (size_t g = 0; g < r->n_groups; g++)
         for (int i = 0; i < last; i++) {
             const ls_ratio *q = &ratios(&r->groups[g].stats, p)[which[i]];
-            const char *label = p == LS_PLOT_SOURCE ? ls_draft_source_label((ls_draft_source)which[i]) : NULL;
+            const char *label = p == LS_PLOT_SOURCE ? ls_sources[which[i]].label : NULL;
             ls_chart_add_share(c, r->groups[g].label, label, which[i], q->n, q->of);
         }
 }

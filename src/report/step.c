@@ -51,7 +51,7 @@ static void describe(const layout *l, int row, ls_buf *out) {
     ls_buf t = {0};
     ls_label_token(&t, l->tokens, n->token);
     ls_buf_fmt(&t, " (id %d): %s, %s", n->token, ls_node_state_name(ls_step_state(l->step, row)),
-               ls_draft_source_label(n->from));
+               ls_sources[n->from].label);
     if (n->depth && n->rank >= 0) ls_buf_fmt(&t, ", rank %d of the last logits", n->rank);
     if (n->match_n) ls_buf_fmt(&t, ", %d-gram", n->match_n);
     if (n->match_pos >= 0) ls_buf_fmt(&t, " at %d", n->match_pos);

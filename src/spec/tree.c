@@ -21,10 +21,6 @@ const char *ls_draft_source_name(ls_draft_source f) {
     return ls_sources[f].name;
 }
 
-const char *ls_draft_source_label(ls_draft_source f) {
-    return ls_sources[f].label;
-}
-
 const char *ls_node_state_name(ls_node_state s) {
     static const char *const names[] = {"accepted", "rejected", "not-reached"};
     return names[s];

@@ -5,8 +5,6 @@
 // Row 0 is the root, the target's own token; parents come before children. A tree points to arrays: those of
 // ls_tree_new have room for any tree, those of a shared step (decode/step.h) for what is there.
 #pragma once
-#include "spec/sources.h"
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,6 +38,38 @@ typedef enum {
     LS_NODE_NOT_REACHED, // its parent is not on the path
 } ls_node_state;
 const char *ls_node_state_name(ls_node_state s); // "accepted", "rejected", "not-reached"
+
+// The sources of draft tokens, one row each in sources.def.
+typedef enum {
+#define SOURCE(name, ...) LS_SOURCE_##name,
+#include "spec/sources.def"
+    LS_SOURCE_COUNT
+} ls_draft_source;
+
+typedef enum {
+#define KIND(name, ...) LS_KIND_##name,
+#include "spec/sources.def"
+    LS_KIND_COUNT
+} ls_source_kind;
+
+typedef struct {
+    const char *name, *label, *letter;
+    ls_source_kind kind;
+    const char *sentence;
+} ls_draft_source_facts;
+extern const ls_draft_source_facts ls_sources[LS_SOURCE_COUNT];
+
+typedef struct {
+    const char *legend, *word, *html_class, *html_line; // word: the legend, shorter; line: a border-style
+    int dark, light; // colours of the 256 (base/colour.h) on a dark and a light ground; -1: the default colour
+} ls_kind_facts;
+enum { // the same as constants
+#define KIND(name, legend, word, html_class, html_line, dark, light, first8)                                           \
+    LS_KIND_##name##_DARK = (dark), LS_KIND_##name##_LIGHT = (light), LS_KIND_##name##_FIRST8 = (first8),
+#include "spec/sources.def"
+};
+extern const ls_kind_facts ls_source_kinds[LS_KIND_COUNT];
+const char *ls_draft_source_name(ls_draft_source f); // in traces: "root", "retrieved", "last-logit", ...
 
 // Why the token that the target chose next was not accepted: the reasons of spec/misses.def, in their order.
 typedef enum {

@@ -1,6 +1,6 @@
 // The themes: what differs in meaning differs in look, also for those who see fewer colours, and without any.
 #include "base/colour.h"
-#include "spec/sources.h"
+#include "spec/tree.h"
 #include "ui/theme.h"
 
 #include <math.h>

@@ -67,7 +67,7 @@ static ls_code read_prompts(work *w, ls_err *err) {
     if (!code) code = ls_count_read("--repeat", c->repeat, 1, 1000, &w->k.repeat, err);
     if (code) return code;
     if (c->suite && !c->prompt && !c->prompt_file && !c->strict)
-        code = ls_suite_read_some(&w->k.suite, c->suite, skipped_line, w, err);
+        code = ls_suite_read(&w->k.suite, c->suite, skipped_line, w, err);
     else code = ls_comparison_prompts(&w->k, c, err);
     if (!code) ls_suite_cut(&w->k.suite, (size_t)limit, (size_t)of_each, (size_t)turns);
     w->k.lenient = c->suite && !c->strict;

@@ -42,7 +42,7 @@ static bool same_prompts(const ls_report *r, const ls_suite_item *item) {
     bool same = r->n_turns <= item->n_turns;
     for (size_t i = 0; i < r->n_turns && same; i++) {
         const ls_buf *prompt = &r->turns[i].header.prompt_text;
-        same = prompt->n == item->turns[i].n && (!prompt->n || !memcmp(prompt->p, item->turns[i].text, prompt->n));
+        same = prompt->n == item->turns[i].n && (!prompt->n || !memcmp(prompt->p, item->turns[i].p, prompt->n));
     }
     return same;
 }
@@ -177,7 +177,7 @@ static ls_code settle_tokens(recorder *k, const ls_command_line *c, const ls_cos
 // recordings of another model.
 static ls_code record(recorder *k, const ls_command_line *c, ls_err *err) {
     ls_cost_curve costs;
-    ls_code code = ls_suite_read(&k->suite, c->suite, err);
+    ls_code code = ls_suite_read(&k->suite, c->suite, NULL, NULL, err);
     if (!code && k->suite.n > LS_LAB_MOST_ITEMS)
         code = ls_fail(err, LS_E_RANGE, "the suite %s has %zu conversations; a lab takes at most %d", c->suite,
                        k->suite.n, LS_LAB_MOST_ITEMS);

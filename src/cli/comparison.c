@@ -48,8 +48,8 @@ static void on_step(void *ud, const ls_step *step) {
 }
 
 static ls_code run_turn(ls_runner *run, size_t turn, const ls_suite_item *item, ls_result *r, ls_err *err) {
-    const ls_suite_turn *said = &item->turns[turn];
-    ls_code code = ls_runner_begin(run, turn, (ls_str){said->text, said->n}, item->system, NULL, err);
+    const ls_buf *said = &item->turns[turn];
+    ls_code code = ls_runner_begin(run, turn, (ls_str){said->p, said->n}, item->system, NULL, err);
     if (code && turn && run->full) { // no room: the conversation ends
         r->finish = LS_FINISH_CONTEXT;
         return LS_OK;
@@ -93,7 +93,7 @@ static ls_guarantee guarantee_of(const ls_comparison *k, int variant) {
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err) {
     if (c->suite && (c->prompt || c->prompt_file))
         return ls_fail(err, LS_E_USAGE, "--suite and --prompt cannot be combined");
-    if (c->suite) return ls_suite_read(&k->suite, c->suite, err);
+    if (c->suite) return ls_suite_read(&k->suite, c->suite, NULL, NULL, err);
     ls_buf prompt = {0};
     const ls_code code = ls_read_prompt(c, true, &prompt, err);
     if (!code) {

@@ -19,12 +19,13 @@ void ls_suite_add(ls_suite *s, const char *name, const char *category) {
 void ls_suite_add_turn(ls_suite *s, const char *text, size_t n) {
     ls_suite_item *item = &s->items[s->n - 1];
     item->turns = ls_realloc(item->turns, (item->n_turns + 1) * sizeof *item->turns);
-    item->turns[item->n_turns++] = (ls_suite_turn){ls_strndup(text, n), n};
+    item->turns[item->n_turns] = (ls_buf){0};
+    ls_buf_add(&item->turns[item->n_turns++], text, n);
     s->n_turns++;
 }
 
 static void cut_turns(ls_suite_item *item, size_t n) {
-    while (item->n_turns > n) free(item->turns[--item->n_turns].text);
+    while (item->n_turns > n) ls_buf_free(&item->turns[--item->n_turns]);
 }
 
 static void free_item(ls_suite_item *item) {
@@ -53,7 +54,7 @@ void ls_suite_text(const ls_suite_item *item, ls_buf *out) {
     if (item->system) ls_buf_fmt(out, "system %zu %s", strlen(item->system), item->system);
     for (size_t t = 0; t < item->n_turns; t++) {
         ls_buf_fmt(out, "%zu ", item->turns[t].n);
-        ls_buf_add(out, item->turns[t].text, item->turns[t].n);
+        ls_buf_add(out, item->turns[t].p, item->turns[t].n);
     }
 }
 
@@ -192,10 +193,6 @@ static ls_code add_item(const reading *r, const ls_json *doc, size_t number) {
 
 // ---- the file
 
-ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err) {
-    return ls_suite_read_some(out, path, NULL, NULL, err);
-}
-
 // Adds doc; NULL: the document of a line. Takes `where`. Goes on behind a malformed one if there is someone to tell.
 static ls_code read_one(reading *r, char *where, const ls_json *doc, ls_str line, size_t number) {
     ls_json *own = NULL;
@@ -232,8 +229,8 @@ static ls_code read_array(reading *r, const ls_json *doc) {
     return code;
 }
 
-ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
-                           ls_err *err) {
+ls_code ls_suite_read(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
+                      ls_err *err) {
     *out = (ls_suite){0};
     ls_buf text = {0};
     const bool is_stdin = !strcmp(path, "-");

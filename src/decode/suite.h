@@ -10,16 +10,11 @@
 #include <stddef.h>
 
 typedef struct {
-    char *text;
-    size_t n;
-} ls_suite_turn;
-
-typedef struct {
     char *name;       // the first of the ids that suite.c lists, else the number of the line or the element
     char *category;   // "" where none is given
     char *system;     // message of the conversation; NULL: none is given
     const char *task; // as Spec-Bench counts: "mt_bench" for the eight kinds of MT-Bench, else the category; borrowed
-    ls_suite_turn *turns;
+    ls_buf *turns;    // their texts
     size_t n_turns, first; // first: how many turns the items before it have
 } ls_suite_item;
 
@@ -28,12 +23,11 @@ typedef struct {
     size_t n, n_turns; // n_turns: of all items
 } ls_suite;
 
-// path "-": standard input. Errors name file and line. An empty suite is LS_E_RANGE; so is, whatever `skipped`, a file
-// of which nothing is a conversation: one message, with the reason of its first line.
-ls_code ls_suite_read(ls_suite *out, const char *path, ls_err *err);
-// The same, but calls skipped with one line for each malformed line of the file, and leaves it out.
-ls_code ls_suite_read_some(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
-                           ls_err *err);
+// path "-": standard input. Errors name file and line. skipped: is called with one line for each malformed line of the
+// file, which is left out; NULL: such a line is an error. An empty suite is LS_E_RANGE; so is, whatever `skipped`, a
+// file of which nothing is a conversation: one message, with the reason of its first line.
+ls_code ls_suite_read(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
+                      ls_err *err);
 // Keeps the first items: so many in all, so many of each task, and of each so many turns; 0: all.
 void ls_suite_cut(ls_suite *s, size_t items, size_t of_each_task, size_t turns);
 // Appends the texts of its turns, with their lengths: for a sum that tells conversations apart.

@@ -45,8 +45,8 @@ static void write_line(const ls_result *r, const char *name, const char *categor
 
 static const ls_suite_item *item_of(const ls_suite *suite, const ls_buf *prompt) {
     for (size_t i = 0; suite && i < suite->n; i++) {
-        const ls_suite_turn *first = suite->items[i].turns;
-        if (first->n == prompt->n && !memcmp(first->text, prompt->p, prompt->n)) return &suite->items[i];
+        const ls_buf *first = suite->items[i].turns;
+        if (first->n == prompt->n && !memcmp(first->p, prompt->p, prompt->n)) return &suite->items[i];
     }
     return NULL;
 }

@@ -93,10 +93,6 @@ void ls_drafter_failed(ls_drafter *d, const char *what, ls_code code, const ls_e
     if (d->note) d->note(d->ud, line);
 }
 
-size_t ls_drafter_bytes(const ls_drafter *d) {
-    return ls_memory_bytes(ls_drafter_memory, (void *)d);
-}
-
 ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q) {
     ls_growth g;
     g.n = ls_tree_tokens(q->tree, q->row, g.path);

@@ -100,8 +100,7 @@ struct ls_drafter {
 
 // Lists its memory: the method's struct behind the ls_drafter, and the arrays.
 void ls_drafter_memory(void *d, ls_memory_visit *v);
-size_t ls_drafter_bytes(const ls_drafter *d); // of that memory
-void ls_drafter_free(ls_drafter *d);          // its block and the arrays that it lists
+void ls_drafter_free(ls_drafter *d); // its block and the arrays that it lists
 // Whether the drafter has the token at the place, and if it was not drafted, why. Called between `propose` and `learn`,
 // for the tree proposed last (some of its rows may have been cut). d->miss must not be NULL.
 ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q);

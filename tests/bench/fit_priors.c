@@ -60,21 +60,21 @@ static ls_code decode(size_t *prompts, char **argv, bool odd, ls_err *err) {
     ls_decode_options o = {.method = "logitspec", .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
     const char *rows = argv[2];
     o.max_rows = atoi(rows);
-    ls_code code = ls_suite_read(&suite, argv[1], err);
+    ls_code code = ls_suite_read(&suite, argv[1], NULL, NULL, err);
     if (code || (code = ls_model_load(&model, &mo, err)) || (code = ls_session_new(&s, &model, &o, err))) return code;
     ls_drafter *d = (ls_drafter *)ls_session_drafter(s);
     all.learn = d->learn;
     d->learn = keep_and_learn;
     ls_step *step = ls_step_new();
     for (size_t i = 0; i < suite.n; i++) {
-        const ls_suite_turn *turn = &suite.items[i].turns[0];
+        const ls_buf *turn = &suite.items[i].turns[0];
         ls_ids ids = {0};
         if (odd && atoi(suite.items[i].name) % 2 == 0) continue;
         o.max_rows = atoi(rows);
         rows = strchr(rows, ',') ? strchr(rows, ',') + 1 : argv[2];
         if ((code = ls_session_set(s, &o, err))) return code;
         ls_session_reset(s);
-        if ((code = ls_prompt_encode(&model, LS_FORMAT_AUTO, NULL, turn->text, turn->n, &ids, err)) ||
+        if ((code = ls_prompt_encode(&model, LS_FORMAT_AUTO, NULL, turn->p, turn->n, &ids, err)) ||
             (code = ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, err)))
             return code;
         do {

@@ -338,7 +338,7 @@ static void suite(const uint8_t *data, size_t n) {
     static ls_report r;
     ls_suite suite;
     ls_err err = {0};
-    const ls_code code = ls_suite_read(&suite, fuzz_file(data, n), &err);
+    const ls_code code = ls_suite_read(&suite, fuzz_file(data, n), NULL, NULL, &err);
     fuzz_said(code, &err);
     if (code) return;
     if (!r.n_turns) {
@@ -356,7 +356,7 @@ static void suite(const uint8_t *data, size_t n) {
     for (size_t i = 0; i < suite.n; i++) EXPECT(suite.items[i].n_turns && suite.items[i].turns[0].n);
     ls_buf *prompt = &r.turns[0].header.prompt_text, out = {0}; // as if that had been asked
     ls_buf_clear(prompt);
-    ls_buf_add(prompt, suite.items[0].turns[0].text, suite.items[0].turns[0].n);
+    ls_buf_add(prompt, suite.items[0].turns[0].p, suite.items[0].turns[0].n);
     ls_export_spec_bench(&r, &suite, &out);
     fuzz_json_lines(out.p, out.n);
     ls_buf_free(&out);

@@ -114,14 +114,14 @@ static void what_drafters_remember_is_bounded(void **state) {
         if (!(*m)->drafter) continue;
         ls_drafter *d = test_drafter(*m);
         d->observe(d, text, 1, true);
-        const size_t before = ls_drafter_bytes(d);
+        const size_t before = ls_memory_bytes(ls_drafter_memory, d);
         d->observe(d, text, N, false);
-        const size_t after = ls_drafter_bytes(d);
+        const size_t after = ls_memory_bytes(ls_drafter_memory, d);
         const bool fixed = !strcmp((*m)->name, "lookahead") || !strcmp((*m)->name, "cacheback"); // tables of one size
         if (!fixed && after - before > 200 * N) fail_msg("%s: %zu bytes a token", (*m)->name, (after - before) / N);
         assert_in_range(after, 0, 16 << 20);
         for (int i = 0; i < 60; i++) d->observe(d, text, N, true); // many conversations
-        assert_in_range(ls_drafter_bytes(d), 0, 64 << 20);
+        assert_in_range(ls_memory_bytes(ls_drafter_memory, d), 0, 64 << 20);
         assert_true(d->pool_size(d) >= 0);
         d->free(d);
     }

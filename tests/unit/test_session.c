@@ -157,7 +157,7 @@ static void prompts_can_be_read_row_by_row(void **state) {
         assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
         for (int turn = 0; turn < 2; turn++) {
             assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-            if (!turn) bytes[k] = ls_drafter_bytes(ls_session_drafter(s));
+            if (!turn) bytes[k] = ls_memory_bytes(ls_drafter_memory, (void *)ls_session_drafter(s));
             ls_step *step = ls_step_new();
             do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
             while (!step->finish);
@@ -203,7 +203,7 @@ static void a_prompts_rows_are_read_where_that_pays(void **state) {
             assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
             assert_int_equal(ls_session_begin(s, ids, n, NULL, NULL, NULL, &err), LS_OK);
             enum { REMEMBERS = 50000 }; // bytes: with anything that the target said
-            const bool read = ls_drafter_bytes(ls_session_drafter(s)) > REMEMBERS;
+            const bool read = ls_memory_bytes(ls_drafter_memory, (void *)ls_session_drafter(s)) > REMEMBERS;
             if (read == more) fail_msg("case %zu: %d tokens %s", c, (int)n, read ? "are read" : "are not read");
             ls_session_free(s);
         }
@@ -888,7 +888,7 @@ static void suites_are_read_line_by_line(void **state) {
         close(fd);
         ls_suite s;
         ls_err err = {0};
-        const ls_code code = ls_suite_read(&s, path, &err);
+        const ls_code code = ls_suite_read(&s, path, NULL, NULL, &err);
         unlink(path);
         assert_int_equal(code != LS_OK, cases[i].error != NULL);
         assert_int_equal(s.n, cases[i].n);
@@ -901,14 +901,14 @@ static void suites_are_read_line_by_line(void **state) {
             assert_int_equal(s.items[0].n_turns, 1);
             assert_int_equal(s.items[1].n_turns, 2);
             assert_int_equal(s.items[1].first, 1);
-            assert_string_equal(s.items[1].turns[0].text, "b");
-            assert_string_equal(s.items[1].turns[1].text, "c");
+            assert_string_equal(s.items[1].turns[0].p, "b");
+            assert_string_equal(s.items[1].turns[1].p, "c");
         }
         ls_suite_free(&s);
     }
     ls_suite s;
     ls_err err = {0};
-    assert_int_equal(ls_suite_read(&s, "/nonexistent", &err), LS_E_IO);
+    assert_int_equal(ls_suite_read(&s, "/nonexistent", NULL, NULL, &err), LS_E_IO);
 }
 
 static void suites_of_others_are_known_by_their_keys(void **state) {
@@ -955,7 +955,7 @@ static void suites_of_others_are_known_by_their_keys(void **state) {
         ls_suite s;
         ls_err err = {0};
         ls_buf turns = {0};
-        const ls_code code = ls_suite_read(&s, path, &err);
+        const ls_code code = ls_suite_read(&s, path, NULL, NULL, &err);
         unlink(path);
         ls_buf_str(&turns, "");
         if (!cases[i / 2].name) {
@@ -965,7 +965,7 @@ static void suites_of_others_are_known_by_their_keys(void **state) {
             continue;
         }
         if (code || s.n != 1) fail_msg("%s: %s", cases[i / 2].line, err.msg);
-        for (size_t t = 0; t < s.items[0].n_turns; t++) ls_buf_fmt(&turns, "%s|", s.items[0].turns[t].text);
+        for (size_t t = 0; t < s.items[0].n_turns; t++) ls_buf_fmt(&turns, "%s|", s.items[0].turns[t].p);
         assert_string_equal(turns.p, cases[i / 2].turns);
         assert_string_equal(s.items[0].name, cases[i / 2].name);
         if (cases[i / 2].system) assert_string_equal(s.items[0].system, cases[i / 2].system);
@@ -993,7 +993,7 @@ static void a_suite_of_another_shape_is_told_once(void **state) {
         ls_suite s;
         ls_err err = {0};
         int told = 0;
-        assert_int_equal(ls_suite_read_some(&s, path, count, &told, &err), good ? LS_OK : LS_E_RANGE);
+        assert_int_equal(ls_suite_read(&s, path, count, &told, &err), good ? LS_OK : LS_E_RANGE);
         unlink(path);
         assert_int_equal(told, good ? 50 : 0);
         if (!good && !strstr(err.msg, "has no prompts; its first line: ")) fail_msg("%s", err.msg);

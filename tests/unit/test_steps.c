@@ -358,9 +358,9 @@ static void a_prompt_read_by_rows_is_read(void **state) {
         ls_session *s = session(&o);
         assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, NULL), LS_OK);
         const ls_drafter *d = ls_session_drafter(s);
-        const size_t knew = ls_drafter_bytes(d);
+        const size_t knew = ls_memory_bytes(ls_drafter_memory, (void *)d);
         begin(s, &prompt);
-        assert_true(ls_drafter_bytes(d) > knew); // it was read by rows: they were learnt from
+        assert_true(ls_memory_bytes(ls_drafter_memory, (void *)d) > knew); // it was read by rows: they were learnt from
         do next(s);
         while (!step->finish);
         assert_ids(ls_session_output(s), want.p, want.n);

@@ -86,8 +86,9 @@ const ls_method ls_method_logitspec = {
     .rows = 64,
     .sized = true,
     .knobs = knobs,
-    .size = sizeof(drafter),
-    .drafter = &(const ls_drafter){.observe = logitspec_observe,
+    .drafter = &(const ls_drafter){.size = sizeof(drafter),
+                                   .set_up = logitspec_set_up,
+                                   .observe = logitspec_observe,
                                    .propose = logitspec_propose,
                                    .learn = logitspec_learn,
                                    .read = ls_searcher_read,
@@ -95,5 +96,4 @@ const ls_method ls_method_logitspec = {
                                    .arrays = logitspec_arrays,
                                    .pool_size = ls_searcher_pool_size,
                                    .free = logitspec_free},
-    .set_up = logitspec_set_up,
 };

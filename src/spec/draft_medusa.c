@@ -117,8 +117,10 @@ const ls_method ls_method_medusa = {
     .asks_model = true,
     .asks_head = true,
     .knobs = knobs,
-    .size = sizeof(drafter),
-    .drafter =
-        &(const ls_drafter){.grow = medusa_grow, .miss = medusa_miss, .arrays = medusa_arrays, .free = medusa_free},
-    .set_up = medusa_set_up,
+    .drafter = &(const ls_drafter){.size = sizeof(drafter),
+                                   .set_up = medusa_set_up,
+                                   .grow = medusa_grow,
+                                   .miss = medusa_miss,
+                                   .arrays = medusa_arrays,
+                                   .free = medusa_free},
 };

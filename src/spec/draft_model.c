@@ -285,7 +285,9 @@ static ls_code model_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_er
     return LS_OK;
 }
 
-static const ls_drafter functions = {.observe = ls_searcher_observe,
+static const ls_drafter functions = {.size = sizeof(drafter),
+                                     .set_up = model_set_up,
+                                     .observe = ls_searcher_observe,
                                      .propose = model_propose,
                                      .learn = model_learn,
                                      .read = ls_searcher_read,
@@ -306,9 +308,7 @@ const ls_method ls_method_eagle3 = {
     .sized = true,
     .asks_model = true,
     .asks_head = true,
-    .size = sizeof(drafter),
     .drafter = &functions,
-    .set_up = model_set_up,
 };
 
 const ls_method ls_method_hierarchical = {
@@ -318,9 +318,7 @@ const ls_method ls_method_hierarchical = {
     .rows = 32,
     .sized = true,
     .asks_model = true,
-    .size = sizeof(drafter),
     .drafter = &functions,
-    .set_up = model_set_up,
 };
 
 const ls_method ls_method_draft_model = {
@@ -330,9 +328,7 @@ const ls_method ls_method_draft_model = {
     .rows = 32,
     .sized = true,
     .asks_model = true,
-    .size = sizeof(drafter),
     .drafter = &functions,
-    .set_up = model_set_up,
 };
 
 const ls_method ls_method_hybrid = {
@@ -342,7 +338,5 @@ const ls_method ls_method_hybrid = {
     .rows = 64,
     .sized = true,
     .asks_model = true,
-    .size = sizeof(drafter),
     .drafter = &functions,
-    .set_up = model_set_up,
 };

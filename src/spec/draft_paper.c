@@ -6,8 +6,7 @@
 #include <string.h>
 
 typedef struct {
-    ls_drafter base;
-    ls_pool pool;
+    ls_copier base;
     bool guesses;
     bool root, tails; // look-ups after the root; look-ups after a guess
     int32_t ranks;    // largest number of guesses from the last logits; 0: the number of rows
@@ -16,12 +15,6 @@ typedef struct {
 // Largest number of tokens of a guess's branch by the guess's rank, including the guess.
 static int32_t branch_length(int32_t rank) {
     return rank <= 8 ? 4 : rank <= 32 ? 3 : 1;
-}
-
-static void paper_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
-    drafter *d = (drafter *)base;
-    if (reset) ls_pool_clear(&d->pool);
-    ls_pool_update(&d->pool, context, n);
 }
 
 // A chain under the root: a continuation retrieved after the root (rank -1), or a guess and its retrieved continuation.
@@ -38,7 +31,7 @@ static chain chain_of(const drafter *d, const ls_draft_state *s, int32_t rank, c
     c.match = (ls_match){.pos = -1};
     int32_t tail[LS_POOL_ORDER + 1], n = ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, LS_POOL_ORDER);
     if (rank >= 0) tail[n++] = c.tokens[c.n++] = s->top_ids[rank];
-    if (rank < 0 ? d->root : d->tails) c.match = ls_pool_find(&d->pool, tail, (size_t)n);
+    if (rank < 0 ? d->root : d->tails) c.match = ls_pool_find(&d->base.pool, tail, (size_t)n);
     const int32_t least = g->q ? g->n : 0, limited = c.n + c.match.len, left = (int32_t)s->n_context - c.match.pos,
                   more = least <= c.match.len || !c.match.n ? c.match.len
                          : least < left                     ? least
@@ -74,24 +67,16 @@ static void paper_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) 
 
 static ls_miss paper_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
     const drafter *d = (const drafter *)base;
-    if (d->root || (q->row && d->tails)) miss = ls_pool_miss(&d->pool, q, miss);
+    if (d->root || (q->row && d->tails)) miss = ls_pool_miss(&d->base.pool, q, miss);
     if (miss == LS_MISS_TAKEN) return miss;
     return !q->row && d->guesses && q->token != q->state->root ? LS_MISS_BEYOND : miss;
 }
 
-static void paper_arrays(void *d, ls_memory_visit *v) {
-    ls_pool_arrays(&((drafter *)d)->pool, v);
-}
-
-static int32_t paper_pool_size(const ls_drafter *base) {
-    return ls_pool_size(&((const drafter *)base)->pool);
-}
-
 static const ls_knob knobs[] = {
     {"logitspec-paper.ngram", LS_KNOB_INT, LS_POOL_ORDER, 1, LS_POOL_ORDER,
-     "longest n-gram of a look-up (the authors' max_ngram_size)", offsetof(drafter, pool.order)},
+     "longest n-gram of a look-up (the authors' max_ngram_size)", offsetof(drafter, base.pool.order)},
     {"logitspec-paper.span", LS_KNOB_INT, LS_POOL_SPAN, 1, LS_POOL_MAX_SPAN,
-     "largest number of tokens copied after a match (num_pred_tokens)", offsetof(drafter, pool.span)},
+     "largest number of tokens copied after a match (num_pred_tokens)", offsetof(drafter, base.pool.span)},
     {"logitspec-paper.ranks", LS_KNOB_INT, 0, 0, LS_MAX_ROWS,
      "number of ranks of the last logits for guesses, including the root's; 0: the number of rows, "
      "as published",
@@ -103,21 +88,23 @@ static const ls_knob knobs[] = {
     {0},
 };
 
-static const ls_drafter functions = {.observe = paper_observe,
-                                     .grow = paper_grow,
-                                     .miss = paper_miss,
-                                     .arrays = paper_arrays,
-                                     .pool_size = paper_pool_size};
-
 static ls_code paper_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = (drafter *)base;
     (void)setup, (void)err;
     d->guesses = !base->method->text_only;
     if (base->method->knobs) return LS_OK; // they set the rest
-    d->pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
+    d->base.pool = (ls_pool){.order = LS_POOL_ORDER, .span = LS_POOL_SPAN};
     d->root = d->tails = !d->guesses; // an ablation has one half
     return LS_OK;
 }
+
+static const ls_drafter functions = {.size = sizeof(drafter),
+                                     .set_up = paper_set_up,
+                                     .observe = ls_copier_observe,
+                                     .grow = paper_grow,
+                                     .miss = paper_miss,
+                                     .arrays = ls_copier_arrays,
+                                     .pool_size = ls_copier_pool_size};
 
 const ls_method ls_method_logitspec_paper = {
     .name = "logitspec-paper",
@@ -126,9 +113,7 @@ const ls_method ls_method_logitspec_paper = {
     .rows = 64,
     .shares_prefixes = true,
     .knobs = knobs,
-    .size = sizeof(drafter),
     .drafter = &functions,
-    .set_up = paper_set_up,
 };
 
 const ls_method ls_method_logit_only = {
@@ -136,9 +121,7 @@ const ls_method ls_method_logit_only = {
     .summary = "LogitSpec's guesses from the last logits, without retrieval",
     .source = "arXiv 2507.01449, one half",
     .rows = 64,
-    .size = sizeof(drafter),
     .drafter = &functions,
-    .set_up = paper_set_up,
 };
 
 const ls_method ls_method_retrieval_only = {
@@ -147,7 +130,5 @@ const ls_method ls_method_retrieval_only = {
     .source = "arXiv 2507.01449, the other half",
     .rows = 1 + LS_POOL_SPAN,
     .text_only = true,
-    .size = sizeof(drafter),
     .drafter = &functions,
-    .set_up = paper_set_up,
 };

@@ -7,22 +7,15 @@
 #include "spec/pool.h"
 
 typedef struct {
-    ls_drafter base;
-    ls_pool pool;   // its order is a knob
+    ls_copier base; // the order of its pool is a knob
     int32_t tokens; // a knob
 } drafter;
-
-static void pld_observe(ls_drafter *base, const int32_t *context, size_t n, bool reset) {
-    drafter *d = (drafter *)base;
-    if (reset) ls_pool_clear(&d->pool);
-    ls_pool_update(&d->pool, context, n);
-}
 
 static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
     const drafter *d = (const drafter *)base;
     int32_t tail[LS_POOL_ORDER];
     const int32_t n = ls_draft_tail(s, g->rows, sizeof *g->rows, 0, tail, LS_POOL_ORDER);
-    const ls_match m = ls_pool_find(&d->pool, tail, (size_t)n);
+    const ls_match m = ls_pool_find(&d->base.pool, tail, (size_t)n);
     if (!m.n) return;
     const int32_t left = (int32_t)s->n_context - m.pos;
     ls_grow_note(g, LS_MISS_OTHERWISE);
@@ -34,27 +27,19 @@ static void pld_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) {
 }
 
 static ls_miss pld_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
-    return miss >= LS_MISS_BEYOND ? miss : ls_pool_miss(&((const drafter *)base)->pool, q, miss);
-}
-
-static void pld_arrays(void *d, ls_memory_visit *v) {
-    ls_pool_arrays(&((drafter *)d)->pool, v);
-}
-
-static int32_t pld_pool_size(const ls_drafter *base) {
-    return ls_pool_size(&((const drafter *)base)->pool);
+    return miss >= LS_MISS_BEYOND ? miss : ls_pool_miss(&((const ls_copier *)base)->pool, q, miss);
 }
 
 static ls_code pld_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = (drafter *)base;
     (void)setup, (void)err;
-    d->pool.span = LS_POOL_SPAN;
-    d->pool.earliest = true;
+    d->base.pool.span = LS_POOL_SPAN;
+    d->base.pool.earliest = true;
     return LS_OK;
 }
 
 static const ls_knob knobs[] = {
-    {"pld.ngram", LS_KNOB_INT, 3, 1, LS_POOL_ORDER, "longest n-gram of a look-up", offsetof(drafter, pool.order)},
+    {"pld.ngram", LS_KNOB_INT, 3, 1, LS_POOL_ORDER, "longest n-gram of a look-up", offsetof(drafter, base.pool.order)},
     {"pld.tokens", LS_KNOB_INT, 10, 1, LS_MAX_ROWS - 1, "tokens copied after a match", offsetof(drafter, tokens)},
     {0},
 };
@@ -66,11 +51,11 @@ const ls_method ls_method_pld = {
     .rows = 1 + 10,
     .text_only = true,
     .knobs = knobs,
-    .size = sizeof(drafter),
-    .drafter = &(const ls_drafter){.observe = pld_observe,
+    .drafter = &(const ls_drafter){.size = sizeof(drafter),
+                                   .set_up = pld_set_up,
+                                   .observe = ls_copier_observe,
                                    .grow = pld_grow,
                                    .miss = pld_miss,
-                                   .arrays = pld_arrays,
-                                   .pool_size = pld_pool_size},
-    .set_up = pld_set_up,
+                                   .arrays = ls_copier_arrays,
+                                   .pool_size = ls_copier_pool_size},
 };

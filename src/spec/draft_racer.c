@@ -35,8 +35,7 @@ typedef struct {
 } found;
 
 typedef struct {
-    ls_drafter base;
-    ls_matrix m;
+    ls_recycler base;
     found borders[MAX_GRAM + 1]; // of the last draft
     int32_t n_borders;
     node *nodes;
@@ -175,8 +174,8 @@ static void racer_observe(ls_drafter *base, const int32_t *context, size_t n, bo
     const size_t gram = (size_t)d->gram, more = reset || n < d->seen ? n : n - d->seen;
     if (reset && !d->keep) {
         empty(d);
-        free(d->m.next);
-        d->m = (ls_matrix){0};
+        free(d->base.m.next);
+        d->base.m = (ls_matrix){0};
     }
     if (!reset && more && more <= (size_t)d->committed) { // the end of a step, the latest n-gram first
         for (size_t end = n; end > n - more && end >= gram; end--) insert(d, context + end - gram);
@@ -263,7 +262,7 @@ static void add_matrix(const drafter *d, int32_t rows, ls_growth *g) {
     } queue[LS_MAX_ROWS] = {{0, g->rows[0].token, WIDTH, 0}};
     int32_t n = 1;
     for (int32_t at = 0; at < n && n < rows; at++) {
-        const int32_t *next = ls_matrix_at(&d->m, queue[at].token);
+        const int32_t *next = ls_matrix_at(&d->base.m, queue[at].token);
         int32_t width = queue[at].depth == 1 ? queue[at].width : queue[at].width / 2;
         for (int32_t i = 0; next && i < queue[at].width && n < rows && next[i] >= 0; i++, width /= 2) {
             queue[n].row = queue[at].row < 0 ? -1 : ls_grow(g, queue[at].row, next[i], LS_SOURCE_REMEMBERED, 0, NAN);
@@ -285,28 +284,23 @@ static void racer_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g) 
 }
 
 static void racer_learn(ls_drafter *base, const ls_draft_result *r) {
-    drafter *d = (drafter *)base;
-    for (int32_t i = 0; i < r->tree->n; i++) ls_matrix_learn(&d->m, r->tree->nodes[i].token, &r->tree->nodes[i]);
-    d->committed = r->n_path;
+    ls_recycler_learn(base, r);
+    ((drafter *)base)->committed = r->n_path;
 }
 
 static void racer_read(ls_drafter *base, const int32_t *context, size_t at, size_t n, const ls_node *rows) {
-    for (size_t i = 0; i < n; i++) ls_matrix_learn(&((drafter *)base)->m, context[at + i], &rows[i]);
-}
-
-static ls_miss racer_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
-    return ls_matrix_miss(&((const drafter *)base)->m, q, miss);
+    for (size_t i = 0; i < n; i++) ls_matrix_learn(&((ls_recycler *)base)->m, context[at + i], &rows[i]);
 }
 
 static void racer_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
     ls_memory_array(v, (void **)&d->nodes, (size_t)d->n_nodes * sizeof *d->nodes);
     ls_memory_map(v, &d->child_of);
-    ls_matrix_arrays(&d->m, v);
+    ls_recycler_arrays(d, v);
 }
 
 static int32_t racer_pool_size(const ls_drafter *base) {
-    return ((const drafter *)base)->taken - 1 + ((const drafter *)base)->m.known;
+    return ((const drafter *)base)->taken - 1 + ((const ls_recycler *)base)->m.known;
 }
 
 static const ls_knob knobs[] = {
@@ -316,7 +310,7 @@ static const ls_knob knobs[] = {
     {"racer.keep", LS_KNOB_SWITCH, 1, 0, 1, "keep what was learnt for the next conversation", offsetof(drafter, keep)},
     {"racer.read_prompt", LS_KNOB_NUMBER, 1000, 0, 1000,
      "also learn from the prompt's rows, if this takes at most this share of the answer's time",
-     offsetof(drafter, base.read_share)},
+     offsetof(drafter, base.base.read_share)},
     {0},
 };
 
@@ -334,13 +328,13 @@ const ls_method ls_method_racer = {
     .source = "ACL Findings 2026, hkr04/RACER",
     .rows = ROWS,
     .knobs = knobs,
-    .size = sizeof(drafter),
-    .drafter = &(const ls_drafter){.observe = racer_observe,
+    .drafter = &(const ls_drafter){.size = sizeof(drafter),
+                                   .set_up = racer_set_up,
+                                   .observe = racer_observe,
                                    .grow = racer_grow,
                                    .learn = racer_learn,
                                    .read = racer_read,
-                                   .miss = racer_miss,
+                                   .miss = ls_recycler_miss,
                                    .arrays = racer_arrays,
                                    .pool_size = racer_pool_size},
-    .set_up = racer_set_up,
 };

@@ -15,8 +15,7 @@
 enum { WIDTH = LS_ROW_TOP };
 
 typedef struct {
-    ls_drafter base;
-    ls_matrix m;
+    ls_recycler base;
     ls_tree_shape shape;
 } drafter;
 
@@ -54,27 +53,14 @@ static void recycle_grow(ls_drafter *base, const ls_draft_state *s, ls_growth *g
     (void)s;
     for (int32_t i = 1; i < d->shape.n && ls_grow_room(g) > 0; i++) {
         const int32_t parent = index[d->shape.parent[i]];
-        const int32_t *next = parent < 0 ? NULL : ls_matrix_at(&d->m, g->rows[parent].token);
+        const int32_t *next = parent < 0 ? NULL : ls_matrix_at(&d->base.m, g->rows[parent].token);
         const int32_t token = next ? next[d->shape.rank[i]] : -1;
         index[i] = token < 0 ? -1 : ls_grow(g, parent, token, LS_SOURCE_REMEMBERED, 0, NAN);
     }
 }
 
-static ls_miss recycle_miss(const ls_drafter *base, const ls_draft_question *q, ls_miss miss) {
-    return ls_matrix_miss(&((const drafter *)base)->m, q, miss);
-}
-
-static void recycle_learn(ls_drafter *base, const ls_draft_result *r) {
-    for (int32_t i = 0; i < r->tree->n; i++)
-        ls_matrix_learn(&((drafter *)base)->m, r->tree->nodes[i].token, &r->tree->nodes[i]);
-}
-
-static void recycle_arrays(void *d, ls_memory_visit *v) {
-    ls_matrix_arrays(&((drafter *)d)->m, v);
-}
-
 static int32_t recycle_pool_size(const ls_drafter *base) {
-    return ((const drafter *)base)->m.known;
+    return ((const ls_recycler *)base)->m.known;
 }
 
 const ls_method ls_method_recycle = {
@@ -82,11 +68,11 @@ const ls_method ls_method_recycle = {
     .summary = "Token Recycling: the target's latest predictions after each token, in a fixed tree",
     .source = "arXiv 2408.08696",
     .rows = LS_SHAPE_ROWS,
-    .size = sizeof(drafter),
-    .drafter = &(const ls_drafter){.grow = recycle_grow,
-                                   .learn = recycle_learn,
-                                   .miss = recycle_miss,
-                                   .arrays = recycle_arrays,
+    .drafter = &(const ls_drafter){.size = sizeof(drafter),
+                                   .set_up = recycle_set_up,
+                                   .grow = recycle_grow,
+                                   .learn = ls_recycler_learn,
+                                   .miss = ls_recycler_miss,
+                                   .arrays = ls_recycler_arrays,
                                    .pool_size = recycle_pool_size},
-    .set_up = recycle_set_up,
 };

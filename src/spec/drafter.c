@@ -45,7 +45,7 @@ static int32_t no_pool(const ls_drafter *d) {
 
 void ls_drafter_memory(void *of, ls_memory_visit *v) {
     ls_drafter *d = of;
-    ls_memory_whole(v, d + 1, d->method->size - sizeof *d);
+    ls_memory_whole(v, d + 1, d->size - sizeof *d);
     if (d->arrays) d->arrays(d, v);
 }
 
@@ -69,7 +69,7 @@ static void propose_grown(ls_drafter *d, const ls_draft_state *s, int32_t max_ro
 ls_code ls_drafter_make(ls_drafter **out, const ls_method *m, const ls_draft_setup *s, ls_err *err) {
     *out = NULL;
     if (!m->drafter) return LS_OK;
-    ls_drafter *d = ls_calloc(1, m->size);
+    ls_drafter *d = ls_calloc(1, m->drafter->size);
     *d = *m->drafter;
     d->method = m;
     d->note = s->note;
@@ -79,7 +79,7 @@ ls_code ls_drafter_make(ls_drafter **out, const ls_method *m, const ls_draft_set
     if (!d->pool_size) d->pool_size = no_pool;
     if (!d->free) d->free = ls_drafter_free;
     ls_knobs_set(d, m->knobs, s->knobs);
-    const ls_code code = m->set_up ? m->set_up(d, s, err) : LS_OK;
+    const ls_code code = d->set_up ? d->set_up(d, s, err) : LS_OK;
     if (code) d->free(d);
     else *out = d;
     return code;

@@ -60,8 +60,13 @@ typedef struct {
 
 typedef struct ls_method ls_method;
 typedef struct ls_drafter ls_drafter;
+typedef struct ls_draft_setup ls_draft_setup;
 struct ls_drafter {
     const ls_method *method;
+    size_t size; // of its struct, which begins with an ls_drafter
+    // Completes a drafter, which is zeroed but for its functions and knobs (files are named until it returns). NULL:
+    // nothing is left to do.
+    ls_code (*set_up)(ls_drafter *d, const ls_draft_setup *s, ls_err *err);
     // The committed text changed: it is now context[0..n). It may have grown, or been cut or replaced (reset). NULL:
     // learns nothing from the text.
     void (*observe)(ls_drafter *d, const int32_t *context, size_t n, bool reset);
@@ -123,7 +128,7 @@ typedef struct {
 } ls_draft_options;
 
 // The environment of a drafter.
-typedef struct {
+struct ls_draft_setup {
     const ls_knob_value *knobs; // of its method, in their order; NULL: the defaults
     const char *tokenizer;      // name of the vocabulary, for messages
     int32_t n_vocab;            // 0: not known
@@ -136,10 +141,10 @@ typedef struct {
     // Gives the heads that guess by position, from draft.head; NULL: not available.
     ls_code (*multi_head)(void *of, const ls_draft_options *draft, ls_multi_head **out, ls_err *err);
     void *of;
-    void (*note)(void *ud,
-                 const char *text); // receives messages for the user, also when the drafter is freed; may be NULL
+    // Receives messages for the user, also when the drafter is freed; may be NULL.
+    void (*note)(void *ud, const char *text);
     void *ud;
-} ls_draft_setup;
+};
 
 struct ls_method {
     const char *name, *summary;
@@ -155,11 +160,7 @@ struct ls_method {
     bool asks_head;            // ... a trained head (draft.head)
     bool shares_prefixes;      // siblings may hold the same token, as published
     const ls_knob *knobs;      // NULL: none
-    size_t size;               // of its drafters' struct, which begins with an ls_drafter
-    const ls_drafter *drafter; // their functions; NULL: plain decoding
-    // Completes a drafter, which is zeroed but for its functions and knobs (files are named until it returns). NULL:
-    // nothing is left to do.
-    ls_code (*set_up)(ls_drafter *d, const ls_draft_setup *s, ls_err *err);
+    const ls_drafter *drafter; // size and functions of its drafters; NULL: plain decoding
 };
 
 ls_draft_options ls_draft_defaults(const ls_draft_options *o, const ls_method *m, bool by_cost); // no 0, no NULL

@@ -20,8 +20,13 @@ const int32_t *ls_matrix_at(const ls_matrix *m, int32_t token) {
     return token < m->n && m->next[token][0] >= 0 ? m->next[token] : NULL;
 }
 
-ls_miss ls_matrix_miss(const ls_matrix *m, const ls_draft_question *q, ls_miss miss) {
-    const int32_t *next = ls_matrix_at(m, q->tree->nodes[q->row].token);
+void ls_recycler_learn(ls_drafter *d, const ls_draft_result *r) {
+    const ls_node *rows = r->tree->nodes;
+    for (int32_t i = 0; i < r->tree->n; i++) ls_matrix_learn(&((ls_recycler *)d)->m, rows[i].token, &rows[i]);
+}
+
+ls_miss ls_recycler_miss(const ls_drafter *d, const ls_draft_question *q, ls_miss miss) {
+    const int32_t *next = ls_matrix_at(&((const ls_recycler *)d)->m, q->tree->nodes[q->row].token);
     for (int32_t i = 0; next && i < LS_ROW_TOP && next[i] >= 0; i++) {
         if (next[i] == q->token) return LS_MISS_BEYOND; // the tree has no row for its rank
         miss = LS_MISS_OTHERWISE;
@@ -29,6 +34,7 @@ ls_miss ls_matrix_miss(const ls_matrix *m, const ls_draft_question *q, ls_miss m
     return miss;
 }
 
-void ls_matrix_arrays(ls_matrix *m, ls_memory_visit *v) {
+void ls_recycler_arrays(void *d, ls_memory_visit *v) {
+    ls_matrix *m = &((ls_recycler *)d)->m;
     ls_memory_array(v, (void **)&m->next, (size_t)m->n * sizeof *m->next);
 }

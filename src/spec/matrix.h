@@ -3,7 +3,7 @@
 #pragma once
 #include "spec/drafter.h"
 
-// Zero-initialise; ls_matrix_arrays lists its array.
+// Zero-initialise; ls_recycler_arrays lists its array.
 typedef struct {
     int32_t (*next)[LS_ROW_TOP]; // by token id, best first; -1: not known
     int32_t n;                   // allocated token ids
@@ -12,5 +12,13 @@ typedef struct {
 
 void ls_matrix_learn(ls_matrix *m, int32_t token, const ls_node *row); // row: what the target said after the token
 const int32_t *ls_matrix_at(const ls_matrix *m, int32_t token);        // LS_ROW_TOP ids; NULL: not known
-ls_miss ls_matrix_miss(const ls_matrix *m, const ls_draft_question *q, ls_miss miss); // see spec/drafter.h
-void ls_matrix_arrays(ls_matrix *m, ls_memory_visit *v);
+
+// A drafter with a matrix begins with this, and has these functions.
+typedef struct {
+    ls_drafter base;
+    ls_matrix m;
+} ls_recycler;
+
+void ls_recycler_learn(ls_drafter *d, const ls_draft_result *r);
+ls_miss ls_recycler_miss(const ls_drafter *d, const ls_draft_question *q, ls_miss miss);
+void ls_recycler_arrays(void *d, ls_memory_visit *v);

@@ -65,3 +65,17 @@ int32_t ls_pool_size(const ls_pool *p) {
     for (int i = 0; i < LS_POOL_ORDER; i++) n += p->tables[i].n;
     return (int32_t)n;
 }
+
+void ls_copier_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset) {
+    ls_pool *p = &((ls_copier *)d)->pool;
+    if (reset) ls_pool_clear(p);
+    ls_pool_update(p, context, n);
+}
+
+void ls_copier_arrays(void *d, ls_memory_visit *v) {
+    ls_pool_arrays(&((ls_copier *)d)->pool, v);
+}
+
+int32_t ls_copier_pool_size(const ls_drafter *d) {
+    return ls_pool_size(&((const ls_copier *)d)->pool);
+}

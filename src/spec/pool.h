@@ -19,6 +19,16 @@ typedef struct {
     bool earliest;                // keeps the first occurrence, whatever comes later
 } ls_pool;
 
+// A drafter that copies from a pool begins with this, and has these functions.
+typedef struct {
+    ls_drafter base;
+    ls_pool pool;
+} ls_copier;
+
+void ls_copier_observe(ls_drafter *d, const int32_t *context, size_t n, bool reset);
+void ls_copier_arrays(void *d, ls_memory_visit *v);
+int32_t ls_copier_pool_size(const ls_drafter *d);
+
 typedef struct {
     int32_t n;   // length of the matched n-gram; 0: no match
     int32_t pos; // where its continuation starts in the text

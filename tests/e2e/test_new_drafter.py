@@ -19,8 +19,7 @@ const ls_method ls_method_again = {.name = "again",
                                    .summary = "the root once more",
                                    .source = "a test",
                                    .rows = 2,
-                                   .size = sizeof(ls_drafter),
-                                   .drafter = &(const ls_drafter){.grow = again_grow}};
+                                   .drafter = &(const ls_drafter){.size = sizeof(ls_drafter), .grow = again_grow}};
 """
 
 

@@ -174,7 +174,6 @@ static void cacheback_arrays(void *of, ls_memory_visit *v) {
     ls_memory_own(v, &t->buckets, sizeof t->buckets);
     ls_memory_part(v, t->leaders, (size_t)t->n * sizeof *t->leaders);
     ls_memory_part(v, t->buckets, (size_t)t->limit * sizeof *t->buckets);
-    ls_stream_arrays(&d->history, v);
 }
 
 static int32_t cacheback_pool_size(const ls_drafter *base) {
@@ -189,7 +188,6 @@ static void free_table(table *t) {
 
 static void cacheback_free(ls_drafter *base) {
     drafter *d = (drafter *)base;
-    ls_stream_close(&d->history);
     free_table(&d->seen);
     free_table(&d->frozen);
     ls_drafter_free(base);
@@ -220,6 +218,7 @@ static void fill_table(const drafter *d, table *t, const ls_stream *text) {
 static ls_code cacheback_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = (drafter *)base;
     const size_t most = (size_t)d->leaders * TEXT_PER_LEADER;
+    base->stream = &d->history;
     make_table(&d->seen, d->leaders);
     ls_code code = ls_stream_open(&d->history, "history", d->file, most, setup, err);
     fill_table(d, &d->seen, &d->history);
@@ -232,6 +231,7 @@ static ls_code cacheback_set_up(ls_drafter *base, const ls_draft_setup *setup, l
     } else {
         make_table(&d->frozen, d->leaders);
         fill_table(d, &d->frozen, &text);
+        base->began = text.sum;
     }
     ls_stream_close(&text);
     return code;

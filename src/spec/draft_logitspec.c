@@ -23,16 +23,6 @@ static void logitspec_learn(ls_drafter *base, const ls_draft_result *r) {
     ls_recall_learn(&((drafter *)base)->recall, r);
 }
 
-static void logitspec_arrays(void *of, ls_memory_visit *v) {
-    ls_searcher_arrays(of, v);
-    ls_stream_arrays(&((drafter *)of)->recall.stream, v);
-}
-
-static void logitspec_free(ls_drafter *base) {
-    ls_stream_close(&((drafter *)base)->recall.stream);
-    ls_drafter_free(base);
-}
-
 static void logitspec_propose(ls_drafter *base, const ls_draft_state *s, int32_t max_rows, ls_tree *tree) {
     ls_search *q = ls_search_of((const ls_searcher *)base, s);
     ls_search_run(q, max_rows);
@@ -70,13 +60,11 @@ static const ls_knob knobs[] = {
 static ls_code logitspec_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = (drafter *)base;
     ls_code code = LS_OK;
-    uint64_t bigrams = 0;
+    base->stream = &d->recall.stream;
     ls_searcher_set_up(&d->base, (size_t)d->megabytes << 20);
     if (!d->base.e.remembered) base->read_share = 0; // only remembered choices learn from a prompt's rows
-    else code = ls_bigrams_read(&d->base, d->bigrams, setup, &bigrams, &base->lacks_bigrams, err);
-    if (!code) code = ls_recall_open(&d->recall, &d->base, d->file, setup, err);
-    base->began = d->recall.stream.sum ^ bigrams;
-    return code;
+    else code = ls_bigrams_read(&d->base, d->bigrams, setup, &base->began, &base->lacks_bigrams, err);
+    return code ? code : ls_recall_open(&d->recall, &d->base, d->file, setup, err);
 }
 
 const ls_method ls_method_logitspec = {
@@ -93,7 +81,6 @@ const ls_method ls_method_logitspec = {
                                    .learn = logitspec_learn,
                                    .read = ls_searcher_read,
                                    .miss = logitspec_miss,
-                                   .arrays = logitspec_arrays,
-                                   .pool_size = ls_searcher_pool_size,
-                                   .free = logitspec_free},
+                                   .arrays = ls_searcher_arrays,
+                                   .pool_size = ls_searcher_pool_size},
 };

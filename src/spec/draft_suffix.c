@@ -225,18 +225,12 @@ static void suffix_arrays(void *of, ls_memory_visit *v) {
     drafter *d = of;
     for (int i = 0; i < TEXTS; i++) ls_automaton_arrays(&d->texts[i].text, v);
     ls_memory_array(v, (void **)&d->answers.p, d->answers.cap * sizeof *d->answers.p);
-    ls_stream_arrays(&d->history, v);
 }
 
 static int32_t suffix_pool_size(const ls_drafter *base) {
     int32_t n = 0;
     for (int k = 0; k < TEXTS; k++) n += ((const drafter *)base)->texts[k].text.n_states;
     return n;
-}
-
-static void suffix_free(ls_drafter *base) {
-    ls_stream_close(&((drafter *)base)->history);
-    ls_drafter_free(base);
 }
 
 static const ls_knob knobs[] = {
@@ -252,9 +246,9 @@ static const ls_knob knobs[] = {
 
 static ls_code suffix_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err *err) {
     drafter *d = (drafter *)base;
+    base->stream = &d->history;
     const ls_code code = ls_stream_open(&d->history, "history", d->file, (size_t)d->tokens, setup, err);
     for (size_t i = 0; i < d->history.ids.n; i++) add_answer(d, d->history.ids.p[i]);
-    base->began = d->history.sum;
     return code;
 }
 
@@ -272,6 +266,5 @@ const ls_method ls_method_suffix = {
                                    .learn = suffix_learn,
                                    .miss = suffix_miss,
                                    .arrays = suffix_arrays,
-                                   .pool_size = suffix_pool_size,
-                                   .free = suffix_free},
+                                   .pool_size = suffix_pool_size},
 };

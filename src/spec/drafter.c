@@ -1,6 +1,7 @@
 #include "spec/drafter.h"
 #include "base/alias.h"
 #include "base/mem.h"
+#include "spec/stream.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,9 +48,11 @@ void ls_drafter_memory(void *of, ls_memory_visit *v) {
     ls_drafter *d = of;
     ls_memory_whole(v, d + 1, d->size - sizeof *d);
     if (d->arrays) d->arrays(d, v);
+    if (d->stream) ls_stream_arrays(d->stream, v);
 }
 
 void ls_drafter_free(ls_drafter *d) {
+    if (d->stream) ls_stream_close(d->stream);
     ls_memory_drop(ls_drafter_memory, d);
     free(d);
 }
@@ -80,6 +83,7 @@ ls_code ls_drafter_make(ls_drafter **out, const ls_method *m, const ls_draft_set
     if (!d->free) d->free = ls_drafter_free;
     ls_knobs_set(d, m->knobs, s->knobs);
     const ls_code code = d->set_up ? d->set_up(d, s, err) : LS_OK;
+    if (!code && d->stream) d->began ^= d->stream->sum;
     if (code) d->free(d);
     else *out = d;
     return code;

@@ -91,10 +91,11 @@ struct ls_drafter {
     // model or a head.
     void (*arrays)(void *d, ls_memory_visit *v);
     ls_draft_model *draft_model; // the draft model; NULL: none
-    bool beside;        // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`
-    uint64_t began;     // sum of the file that its memory began with, for recordings; 0: it began with none
-    bool lacks_bigrams; // it would gain by those of the model, which were not all asked (decode/bigrams.h)
-    double read_share;  // share of the answer's expected time for learning from the prompt; 0: none
+    bool beside; // set before `propose`: if the draft model has not seen the root, it only begins in `ahead`
+    struct ls_stream *stream; // a part of its struct that outlives it in a file (spec/stream.h); NULL: none
+    uint64_t began;           // sum of the files that its memory began with, for recordings; 0: it began with none
+    bool lacks_bigrams;       // it would gain by those of the model, which were not all asked (decode/bigrams.h)
+    double read_share;        // share of the answer's expected time for learning from the prompt; 0: none
     int32_t (*pool_size)(const ls_drafter *d); // remembered entries; NULL: there are none
     void (*free)(ls_drafter *d);               // also of one whose `set_up` failed. NULL: ls_drafter_free
     void (*note)(void *ud, const char *text);  // as in its setup
@@ -105,7 +106,7 @@ struct ls_drafter {
 
 // Lists its memory: the method's struct behind the ls_drafter, and the arrays.
 void ls_drafter_memory(void *d, ls_memory_visit *v);
-void ls_drafter_free(ls_drafter *d); // its block and the arrays that it lists
+void ls_drafter_free(ls_drafter *d); // its block, the arrays that it lists, and its stream, which is saved
 // Whether the drafter has the token at the place, and if it was not drafted, why. Called between `propose` and `learn`,
 // for the tree proposed last (some of its rows may have been cut). d->miss must not be NULL.
 ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q);
@@ -130,7 +131,7 @@ typedef struct {
 // The environment of a drafter.
 struct ls_draft_setup {
     const ls_knob_value *knobs; // of its method, in their order; NULL: the defaults
-    const char *tokenizer;      // name of the vocabulary, for messages
+    const char *tokenizer;      // name of the vocabulary, for messages; it outlives the drafter
     int32_t n_vocab;            // 0: not known
     uint64_t tokenizer_id;      // identifies the vocabulary; a file of remembered tokens is for one vocabulary
     const ls_eos_set *ends;     // tokens that end an answer: nothing is drafted after them; NULL: not known

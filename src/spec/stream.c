@@ -23,12 +23,11 @@ static size_t add_break(ls_ids *ids) { // returns the number of added tokens
 static void free_stream(ls_stream *h) {
     ls_ids_free(&h->ids);
     free(h->path);
-    free(h->tokenizer);
     *h = (ls_stream){0};
 }
 
 static void stream_start(ls_stream *h, const char *kind, const char *path, size_t limit, const ls_draft_setup *setup) {
-    *h = (ls_stream){.kind = kind, .limit = limit, .setup = *setup, .tokenizer = ls_strdup(setup->tokenizer)};
+    *h = (ls_stream){.kind = kind, .limit = limit, .setup = *setup};
     if (path && *path) h->path = ls_strdup(path);
 }
 
@@ -56,8 +55,8 @@ static ls_code stream_read_file(ls_stream *h, const char *means, ls_err *err) {
               header[after + (size_t)used] != '\n'))
         code = ls_fail(err, LS_E_PARSE, "%s: damaged", h->path);
     else if (m.n && h->setup.tokenizer_id && tokenizer != h->setup.tokenizer_id)
-        code =
-            ls_fail(err, LS_E_UNSUPPORTED, "%s: the %s is not for the tokenizer of %s", h->path, h->kind, h->tokenizer);
+        code = ls_fail(err, LS_E_UNSUPPORTED, "%s: the %s is not for the tokenizer of %s", h->path, h->kind,
+                       h->setup.tokenizer);
     else if (m.n) {
         const size_t at = after + (size_t)used + 1, size = m.n - at;
         if (size != n * sizeof(int32_t)) code = ls_fail(err, LS_E_PARSE, "%s: cut short", h->path);
@@ -165,7 +164,6 @@ void ls_stream_add(ls_stream *h, const int32_t *ids, size_t n) {
 
 void ls_stream_arrays(ls_stream *h, ls_memory_visit *v) {
     ls_memory_own(v, &h->path, sizeof h->path);
-    ls_memory_own(v, &h->tokenizer, sizeof h->tokenizer);
     ls_memory_own(v, &h->setup, sizeof h->setup);
     ls_memory_array(v, (void **)&h->ids.p, h->ids.cap * sizeof *h->ids.p);
 }

@@ -12,7 +12,7 @@
 
 enum { LS_STREAM_BREAK = -1 };
 
-typedef struct {
+typedef struct ls_stream {
     const char *kind; // of the file, as its first line says
     ls_ids ids;       // at most twice the limit
     size_t limit;     // number of newest tokens that are always kept, and saved
@@ -21,7 +21,6 @@ typedef struct {
     uint64_t sum;     // of the file's tokens when it was opened; 0: none were read
     bool damaged;     // its file is damaged, and will be replaced
     char *path;       // NULL: not on disk
-    char *tokenizer;
     ls_draft_setup setup;
 } ls_stream;
 

@@ -583,10 +583,12 @@ static void a_history_of_several_programs_keeps_what_each_learned(void **state) 
     for (int k = 0; k < 2; k++) {
         unlink(path);
         ls_drafter *a = with_file(methods[k][0], methods[k][1], path, 5);
+        assert_int_equal(a->began, 0);
         converse(a, old, 1, 7);
         a->free(a);
         a = with_file(methods[k][0], methods[k][1], path, 5);
         ls_drafter *b = with_file(methods[k][0], methods[k][1], path, 5);
+        assert_true(a->began && a->began == b->began); // recordings name the memory that it began with
         converse(a, first, 1, 7);
         converse(b, second, 1, 7);
         b->free(b);
@@ -766,6 +768,7 @@ static void cacheback_asks_a_frozen_table_where_it_knows_nothing(void **state) {
     struct stat before, after;
     assert_int_equal(stat(path, &before), 0);
     d = with_file("cacheback", "cacheback.frozen", path, 5);
+    assert_true(d->began);
     d->observe(d, other, 2, true);
     assert_int_equal(draft_after(d, other, 2, 2, 16).nodes[1].token, 3);
     d->observe(d, third, 7, true); // what it knows itself comes first, though the leader is as long

@@ -53,11 +53,6 @@ typedef struct {
     ls_bench earlier; // results in the file of --resume
 } work;
 
-static void skipped_line(void *ud, const char *why) {
-    work *w = ud;
-    ls_bench_leave_out(&w->earlier, why);
-}
-
 static ls_code read_prompts(work *w, ls_err *err) {
     const ls_command_line *c = w->c;
     int32_t limit, of_each, turns;
@@ -67,10 +62,11 @@ static ls_code read_prompts(work *w, ls_err *err) {
     if (!code) code = ls_count_read("--repeat", c->repeat, 1, 1000, &w->k.repeat, err);
     if (code) return code;
     if (c->suite && !c->prompt && !c->prompt_file && !c->strict)
-        code = ls_suite_read(&w->k.suite, c->suite, skipped_line, w, err);
+        code = ls_suite_read(&w->k.suite, c->suite, false, err);
     else code = ls_comparison_prompts(&w->k, c, err);
     if (!code) ls_suite_cut(&w->k.suite, (size_t)limit, (size_t)of_each, (size_t)turns);
     w->k.lenient = c->suite && !c->strict;
+    for (size_t i = 0; i < w->k.suite.n_left_out; i++) ls_bench_leave_out(&w->earlier, w->k.suite.left_out[i]);
     for (size_t i = 0; i < w->earlier.n_left_out; i++) ls_warn("left out: %s", w->earlier.left_out[i]);
     return code;
 }

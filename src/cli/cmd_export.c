@@ -14,7 +14,7 @@
 static ls_code steps(const ls_command_line *c, bool answers, ls_buf *out, ls_err *err) {
     ls_report r = {0};
     ls_suite suite = {0};
-    ls_code code = answers && c->suite ? ls_suite_read(&suite, c->suite, NULL, NULL, err) : LS_OK;
+    ls_code code = answers && c->suite ? ls_suite_read(&suite, c->suite, true, err) : LS_OK;
     for (int i = 0; i < c->n_args && !code; i++) code = ls_report_add(&r, c->args[i], NULL, NULL, err);
     if (!code) ls_warn_of_gaps(&r.gaps, NULL);
     if (!code) code = ls_report_finish(&r, err);

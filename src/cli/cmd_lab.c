@@ -177,7 +177,7 @@ static ls_code settle_tokens(recorder *k, const ls_command_line *c, const ls_cos
 // recordings of another model.
 static ls_code record(recorder *k, const ls_command_line *c, ls_err *err) {
     ls_cost_curve costs;
-    ls_code code = ls_suite_read(&k->suite, c->suite, NULL, NULL, err);
+    ls_code code = ls_suite_read(&k->suite, c->suite, true, err);
     if (!code && k->suite.n > LS_LAB_MOST_ITEMS)
         code = ls_fail(err, LS_E_RANGE, "the suite %s has %zu conversations; a lab takes at most %d", c->suite,
                        k->suite.n, LS_LAB_MOST_ITEMS);

@@ -93,7 +93,7 @@ static ls_guarantee guarantee_of(const ls_comparison *k, int variant) {
 ls_code ls_comparison_prompts(ls_comparison *k, const ls_command_line *c, ls_err *err) {
     if (c->suite && (c->prompt || c->prompt_file))
         return ls_fail(err, LS_E_USAGE, "--suite and --prompt cannot be combined");
-    if (c->suite) return ls_suite_read(&k->suite, c->suite, NULL, NULL, err);
+    if (c->suite) return ls_suite_read(&k->suite, c->suite, true, err);
     ls_buf prompt = {0};
     const ls_code code = ls_read_prompt(c, true, &prompt, err);
     if (!code) {

@@ -39,6 +39,8 @@ static void free_item(ls_suite_item *item) {
 void ls_suite_free(ls_suite *s) {
     for (size_t i = 0; i < s->n; i++) free_item(&s->items[i]);
     free(s->items);
+    for (size_t i = 0; i < s->n_left_out; i++) free(s->left_out[i]);
+    free(s->left_out);
     *s = (ls_suite){0};
 }
 
@@ -90,11 +92,8 @@ typedef struct {
     ls_suite *s;
     const char *name;
     char *where; // the conversation that is read, for messages
-    void (*skipped)(void *ud, const char *why);
-    void *ud;
+    bool strict;
     ls_err *err;
-    char **wrong; // why each that is left out is
-    size_t n_wrong;
 } reading;
 
 static bool is_one_of(const ls_json *v, const char *words) {
@@ -193,7 +192,7 @@ static ls_code add_item(const reading *r, const ls_json *doc, size_t number) {
 
 // ---- the file
 
-// Adds doc; NULL: the document of a line. Takes `where`. Goes on behind a malformed one if there is someone to tell.
+// Adds doc; NULL: the document of a line. Takes `where`. Goes on behind a malformed one unless it is strict.
 static ls_code read_one(reading *r, char *where, const ls_json *doc, ls_str line, size_t number) {
     ls_json *own = NULL;
     r->where = where;
@@ -201,9 +200,9 @@ static ls_code read_one(reading *r, char *where, const ls_json *doc, ls_str line
     if (!code) code = add_item(r, doc ? doc : own, number);
     ls_json_free(own);
     free(where);
-    if (!code || !r->skipped) return code;
-    r->wrong = ls_realloc(r->wrong, (r->n_wrong + 1) * sizeof *r->wrong);
-    r->wrong[r->n_wrong++] = ls_strdup(r->err->msg);
+    if (!code || r->strict) return code;
+    r->s->left_out = ls_grown(r->s->left_out, r->s->n_left_out, sizeof *r->s->left_out);
+    r->s->left_out[r->s->n_left_out++] = ls_strdup(r->err->msg);
     *r->err = (ls_err){0};
     return LS_OK;
 }
@@ -229,14 +228,13 @@ static ls_code read_array(reading *r, const ls_json *doc) {
     return code;
 }
 
-ls_code ls_suite_read(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
-                      ls_err *err) {
+ls_code ls_suite_read(ls_suite *out, const char *path, bool strict, ls_err *err) {
     *out = (ls_suite){0};
     ls_buf text = {0};
     const bool is_stdin = !strcmp(path, "-");
     FILE *f = is_stdin ? stdin : fopen(path, "re");
     if (!f) return ls_fail(err, LS_E_IO, "cannot read the suite %s: %s", path, strerror(errno));
-    reading r = {.s = out, .name = is_stdin ? "standard input" : path, .skipped = skipped, .ud = ud, .err = err};
+    reading r = {.s = out, .name = is_stdin ? "standard input" : path, .strict = strict, .err = err};
     ls_code code = ls_read_all(&text, f, r.name, MAX_BYTES, err);
     if (!is_stdin) fclose(f);
     ls_json *doc = NULL;
@@ -250,14 +248,9 @@ ls_code ls_suite_read(ls_suite *out, const char *path, void (*skipped)(void *ud,
     } else if (!code) code = read_lines(&r, &text);
     ls_json_free(doc);
     ls_buf_free(&text);
-    if (!code && !out->n && r.n_wrong)
-        code = ls_fail(err, LS_E_RANGE, "the suite %s has no prompts; its first line: %s", path, r.wrong[0]);
+    if (!code && !out->n && out->n_left_out)
+        code = ls_fail(err, LS_E_RANGE, "the suite %s has no prompts; its first line: %s", path, out->left_out[0]);
     else if (!code && !out->n) code = ls_fail(err, LS_E_RANGE, "the suite %s has no prompts", path);
-    for (size_t i = 0; i < r.n_wrong; i++) {
-        if (!code) skipped(ud, r.wrong[i]);
-        free(r.wrong[i]);
-    }
-    free(r.wrong);
     if (code) ls_suite_free(out);
     return code;
 }

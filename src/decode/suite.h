@@ -21,13 +21,14 @@ typedef struct {
 typedef struct {
     ls_suite_item *items;
     size_t n, n_turns; // n_turns: of all items
+    char **left_out;   // why: one line for each malformed one of the file
+    size_t n_left_out;
 } ls_suite;
 
-// path "-": standard input. Errors name file and line. skipped: is called with one line for each malformed line of the
-// file, which is left out; NULL: such a line is an error. An empty suite is LS_E_RANGE; so is, whatever `skipped`, a
-// file of which nothing is a conversation: one message, with the reason of its first line.
-ls_code ls_suite_read(ls_suite *out, const char *path, void (*skipped)(void *ud, const char *why), void *ud,
-                      ls_err *err);
+// path "-": standard input. Errors name file and line. strict: a malformed line of the file is an error; else it is
+// left out. An empty suite is LS_E_RANGE; so is a file of which nothing is a conversation: one message, with the reason
+// of its first line.
+ls_code ls_suite_read(ls_suite *out, const char *path, bool strict, ls_err *err);
 // Keeps the first items: so many in all, so many of each task, and of each so many turns; 0: all.
 void ls_suite_cut(ls_suite *s, size_t items, size_t of_each_task, size_t turns);
 // Appends the texts of its turns, with their lengths: for a sum that tells conversations apart.

@@ -60,7 +60,7 @@ static ls_code decode(size_t *prompts, char **argv, bool odd, ls_err *err) {
     ls_decode_options o = {.method = "logitspec", .max_tokens = atoi(argv[3]), .sampling = {.top_p = 1}};
     const char *rows = argv[2];
     o.max_rows = atoi(rows);
-    ls_code code = ls_suite_read(&suite, argv[1], NULL, NULL, err);
+    ls_code code = ls_suite_read(&suite, argv[1], true, err);
     if (code || (code = ls_model_load(&model, &mo, err)) || (code = ls_session_new(&s, &model, &o, err))) return code;
     ls_drafter *d = (ls_drafter *)ls_session_drafter(s);
     all.learn = d->learn;

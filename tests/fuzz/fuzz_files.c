@@ -338,7 +338,7 @@ static void suite(const uint8_t *data, size_t n) {
     static ls_report r;
     ls_suite suite;
     ls_err err = {0};
-    const ls_code code = ls_suite_read(&suite, fuzz_file(data, n), NULL, NULL, &err);
+    const ls_code code = ls_suite_read(&suite, fuzz_file(data, n), true, &err);
     fuzz_said(code, &err);
     if (code) return;
     if (!r.n_turns) {

@@ -211,7 +211,7 @@ static void a_suite_is_cut_by_its_tasks(void **state) {
                    kinds[i]);
     ls_buf_str(&text, "{\"id\": \"mine\", \"category\": \"math\", \"prompt\": \"x\"}\n"); // not Spec-Bench's
     assert_int_equal(ls_write_file(path, &text, &err), LS_OK);
-    assert_int_equal(ls_suite_read(&s, path, NULL, NULL, &err), LS_OK);
+    assert_int_equal(ls_suite_read(&s, path, true, &err), LS_OK);
     assert_string_equal(s.items[2].task, "mt_bench");
     assert_string_equal(s.items[2].category, "math");
     assert_string_equal(s.items[6].task, "math");

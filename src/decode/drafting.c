@@ -13,8 +13,10 @@ ls_draft_setup ls_run_place(const ls_run *r) {
 static void describe_drafter(const ls_draft_setup *s, const ls_method *m, ls_buf *out) {
     const ls_draft_options *o = &s->draft;
     ls_buf_str(out, m->name);
-    for (size_t i = 0; m->knobs && m->knobs[i].key; i++)
-        ls_buf_fmt(out, "\n%a %s", s->knobs[i].number, s->knobs[i].text ? s->knobs[i].text : "");
+    for (size_t i = 0; m->knobs && m->knobs[i].key; i++) {
+        const ls_knob_value v = s->knobs ? s->knobs[i] : (ls_knob_value){m->knobs[i].fallback, NULL};
+        ls_buf_fmt(out, "\n%a %s", v.number, v.text ? v.text : "");
+    }
     if (m->asks_model)
         ls_buf_fmt(out, "\n%s\n%s\n%s\n%s\n%d %d %d %d", o->model, o->weights, o->head, o->device, o->threads,
                    o->layers, o->depth, o->width);
@@ -41,12 +43,10 @@ static ls_code new_drafter(ls_drafting *d, const ls_method *m, const ls_draft_se
 
 static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_options *opt, bool by_cost,
                           const ls_draft_setup *place, const int32_t *context, size_t n, ls_err *err) {
-    ls_knob_value *defaults = ls_calloc(ls_knob_count() + 1, sizeof *defaults);
     ls_draft_setup setup = *place;
     ls_buf made = {0};
     ls_code code = LS_OK;
-    ls_knob_defaults(defaults);
-    setup.knobs = (opt->knobs ? opt->knobs : defaults) + ls_knob_offset(m);
+    setup.knobs = opt->knobs ? opt->knobs + ls_knob_offset(m) : NULL;
     setup.draft = ls_draft_defaults(&opt->draft, m, by_cost);
     setup.note = opt->note;
     setup.ud = opt->ud;
@@ -56,7 +56,6 @@ static ls_code set_method(ls_drafting *d, const ls_method *m, const ls_decode_op
         if (!code && d->drafter) d->drafter->observe(d->drafter, context, n, true);
     }
     ls_buf_free(&made);
-    free(defaults);
     return code;
 }
 
@@ -122,12 +121,6 @@ static void trim(ls_tree *t, int32_t room, const ls_eos_set *ends) {
     if (!all) ls_tree_keep(t, keep);
 }
 
-static int32_t deepest(const ls_tree *t) {
-    int32_t depth = 0;
-    for (int32_t i = 1; i < t->n; i++) depth = t->nodes[i].depth > depth ? t->nodes[i].depth : depth;
-    return depth;
-}
-
 int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
                             ls_tree *tree) {
     if (!d->drafter) {
@@ -143,7 +136,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
     if (!d->sizing.rule->cut) return ask;
     ls_cost_curve step = *costs;
     if (d->drafter->draft_model) step.beside_ms += d->drafter->draft_model->forward_us / 1e3;
-    if (step.beside_rows) step.beside_rows += deepest(tree) - 1;
+    if (step.beside_rows) step.beside_rows += ls_tree_depth(tree) - 1;
     if (d->sizing.routing && step.expert_ms > 0) ls_routing_predict(d->sizing.routing, s->context, s->n_context, tree);
     ls_sizing_cut(&d->sizing, tree, &step, (int32_t)s->n_context, d->max_rows);
     return tree->n;

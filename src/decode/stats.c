@@ -32,8 +32,8 @@ static void add_previews(ls_stats *st, const ls_step *s) {
     st->rejections++;
     for (int i = 1; i < LS_ACCEPT_COUNT; i++) {
         const ls_accept rule = ls_accept_usual(i);
-        int32_t row;
-        const int32_t more = ls_accept_more(&rule, &s->tree, s->path[s->n_path - 1], &row);
+        int row;
+        const int more = ls_step_would(s, &rule, &row);
         st->would_steps[i] += more > 0;
         st->would_tokens[i] += (uint64_t)more;
     }
@@ -106,16 +106,15 @@ void ls_stats_add(ls_stats *st, const ls_step *s) {
         st->next_next_rank[next.rank < 0 ? LS_MAX_TOP : next.rank]++;
     }
     if (ls_step_rejected(s)) add_previews(st, s);
-    int deepest = 0;
     for (int i = 1; i < s->tree.n; i++) {
         const ls_node *n = &s->tree.nodes[i];
-        if (n->depth > deepest) deepest = n->depth;
         st->from[n->from].of++;
         st->from[n->from].n += n->state == LS_NODE_ACCEPTED && n->depth <= accepted;
     }
     const int32_t answer = s->context_len - s->output_pos; // where it begins
     for (int i = 1; i <= accepted; i++) st->repeats.n += s->tree.nodes[s->path[i]].match_pos >= answer;
     st->repeats.of += (uint64_t)accepted;
+    const int deepest = ls_tree_depth(&s->tree);
     for (int d = 1; d <= deepest && d < LS_STATS_DEPTHS; d++) {
         st->depth[d].of++;
         st->depth[d].n += d <= accepted;

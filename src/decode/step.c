@@ -68,10 +68,11 @@ bool ls_step_rejected(const ls_step *s) {
 }
 
 int ls_step_would(const ls_step *s, const ls_accept *a, int *row) {
-    int32_t at;
-    const int32_t more = ls_step_rejected(s) ? ls_accept_more(a, &s->tree, s->path[s->n_path - 1], &at) : 0;
-    if (more) *row = at;
-    return more;
+    int32_t path[LS_MAX_ROWS];
+    const int32_t n = ls_step_rejected(s) ? ls_accept_path(a, &s->tree, path) : 0;
+    if (n <= s->n_path || path[s->n_path - 1] != s->path[s->n_path - 1]) return 0;
+    *row = path[s->n_path];
+    return n - s->n_path;
 }
 
 int ls_step_accepted(const ls_step *s) {

@@ -284,11 +284,3 @@ int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path) {
     }
     return ls_tree_path(t, best, path);
 }
-
-int32_t ls_accept_more(const ls_accept *a, const ls_tree *t, int32_t end, int32_t *row) {
-    int32_t path[LS_MAX_ROWS];
-    const int32_t n = ls_accept_path(a, t, path), first = t->nodes[end].depth + 1;
-    if (n <= first || path[first - 1] != end) return 0;
-    *row = path[first];
-    return n - first;
-}

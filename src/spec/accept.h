@@ -63,6 +63,3 @@ double ls_accept_temperature(const ls_accept *a, double temperature);
 // Finds the deepest path from the root whose rows are all accepted, from the forward's results; of equal paths the
 // first (or the likeliest, by_chance). Returns its length, >= 1; path has room for LS_MAX_ROWS.
 int32_t ls_accept_path(const ls_accept *a, const ls_tree *t, int32_t *path);
-// The number of additional rows that the rule would have accepted after `end`, the last row of the exact path. *row:
-// the first of them, which the target did not choose. 0: none.
-int32_t ls_accept_more(const ls_accept *a, const ls_tree *t, int32_t end, int32_t *row);

@@ -107,8 +107,7 @@ static void adaedl_cut(const ls_sizing *z, const ls_tree *t, const double *path,
 }
 
 static void adaedl_learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
-    int32_t levels = 0;
-    for (int32_t i = 1; i < t->n; i++) levels = t->nodes[i].depth > levels ? t->nodes[i].depth : levels;
+    const int32_t levels = ls_tree_depth(t);
     if (!levels) return; // nothing was drafted, so there is nothing to learn
     const double rate = (double)(n_path - 1) / levels, old = z->threshold > 0 ? z->threshold : z->values[0];
     z->acceptance = ADAEDL_ACCEPTANCE * z->acceptance + (1 - ADAEDL_ACCEPTANCE) * rate;

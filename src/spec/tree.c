@@ -145,6 +145,12 @@ void ls_tree_keep(ls_tree *t, const bool *keep) {
     }
 }
 
+int32_t ls_tree_depth(const ls_tree *t) {
+    int32_t depth = 0;
+    for (int32_t i = 1; i < t->n; i++) depth = t->nodes[i].depth > depth ? t->nodes[i].depth : depth;
+    return depth;
+}
+
 int32_t ls_tree_path(const ls_tree *t, int32_t row, int32_t *path) {
     const int32_t n = t->nodes[row].depth + 1;
     for (int32_t i = n - 1; i >= 0; i--, row = t->nodes[row].parent) path[i] = row;

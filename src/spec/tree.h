@@ -163,6 +163,7 @@ int32_t ls_tree_add(ls_tree *t, const int32_t *tokens, int32_t n, int32_t max_ro
 void ls_tree_lay_out(ls_tree *t, const ls_draft *drafts, int32_t n);
 // Removes the rows whose keep[] is false, and their descendants. The root is always kept.
 void ls_tree_keep(ls_tree *t, const bool *keep);
+int32_t ls_tree_depth(const ls_tree *t); // of its deepest row
 // Fills path[0..] with the rows from the root to `row`, and returns their number: the depth of `row` + 1.
 int32_t ls_tree_path(const ls_tree *t, int32_t row, int32_t *path);
 int32_t ls_tree_tokens(const ls_tree *t, int32_t row, int32_t *tokens); // the same as the tokens of these rows

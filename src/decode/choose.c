@@ -111,9 +111,8 @@ ls_code ls_choose(const ls_accept *a, const lst_sampling *s, ls_kv_cache *kv, ls
     ls_code code = LS_OK;
     for (int32_t first = 0; first >= 0 && !code;) {
         const ls_node *row = &tree->nodes[first];
-        const ls_prediction *prediction = row->prediction && tree->predictions[row->prediction - 1].n_draws
-                                              ? &tree->predictions[row->prediction - 1]
-                                              : NULL;
+        const ls_prediction *prediction = ls_tree_prediction(tree, first);
+        if (prediction && !prediction->n_draws) prediction = NULL;
         int32_t others[LS_MAX_ROWS];
         const int32_t n_others = others_of(tree, here, prediction, others);
         if (!prediction && !n_others) break; // no drafts here: the choice of the forward remains

@@ -295,9 +295,7 @@ static ls_code eagle_more(ls_draft_model *base, const int32_t *tokens, const int
     ls_draft_forward_timed(base, start, n, (int32_t)m->n);
     m->n_rows += n;
     for (int32_t i = 0; i < n; i++) m->depth[first + i] = m->depth[parents[i]] + 1;
-    for (int32_t i = 0; i < n && !code; i++) {
-        code = eagle_predict(m, &rows[i], first + i, &prediction[i], err);
-    }
+    for (int32_t i = 0; i < n && !code; i++) code = eagle_predict(m, &rows[i], first + i, &prediction[i], err);
     return code;
 }
 
@@ -386,9 +384,7 @@ static ls_code heads_guess(ls_multi_head *base, const int32_t *context, size_t n
     size_t at;
     const float *values = hidden_values(&m->hidden, context, n, n ? n - 1 : 0, &at, err);
     if (!values) return LS_E_RANGE;
-    const uint64_t start = ls_now_ns();
     const ls_code code = ls_trained_guess(m->heads, values, k, ids, p, err);
-    base->us = (double)(ls_now_ns() - start) / 1e3;
     hidden_forget(&m->hidden, n);
     return code;
 }
@@ -404,7 +400,6 @@ ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache
     *out = NULL;
     medusa *m = ls_calloc(1, sizeof *m);
     m->base = (ls_multi_head){.n = heads->n_guesses, .guess = heads_guess, .free = heads_free};
-    snprintf(m->base.name, sizeof m->base.name, "%s", heads->name);
     snprintf(m->base.base, sizeof m->base.base, "%s", heads->base);
     m->heads = heads;
     ls_code code =

@@ -34,21 +34,17 @@ _Static_assert((int)LST_ROW_TOP <= (int)LS_PREDICTION_TOP,
 _Static_assert(CHAIN + 1 <= RESUMED && RESUMED + LS_MAX_PREDICTIONS <= LST_MAX_ROWS,
                "a resumed draft has room for all its rows");
 
-// The shaped distribution after a row of the KV cache's last forwards, over the tokens that both models have.
-static ls_code distribution_after(model *m, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+// Over the tokens that both models have.
+static ls_code model_distribution(ls_draft_model *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
+    model *m = (model *)base;
     const lst_sampling *s = m->sampling;
     const int32_t own = m->kv->engine->n_vocab, both = m->differs >= 0 ? m->differs : own < n_vocab ? own : n_vocab;
     float *logits = ls_malloc((size_t)(own > n_vocab ? own : n_vocab) * sizeof *logits);
-    const ls_code code = m->kv->row_logits(m->kv, row, logits, err);
+    const ls_code code = m->kv->row_logits(m->kv, m->row[row], logits, err);
     for (int32_t i = both; i < n_vocab; i++) logits[i] = -INFINITY;
     if (!code) ls_sample_shape(logits, n_vocab, s->temperature, s->top_k, s->top_p, q);
     free(logits);
     return code;
-}
-
-static ls_code model_distribution(ls_draft_model *base, int32_t row, float *q, int32_t n_vocab, ls_err *err) {
-    model *m = (model *)base;
-    return distribution_after(m, m->row[row], q, n_vocab, err);
 }
 
 ls_prediction ls_prediction_of(const lst_row *r, int32_t differs) {

@@ -22,7 +22,6 @@ static ls_code open_head(const ls_session *s, const ls_draft_options *o, ls_trai
 static ls_code open_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     const ls_session *s = of;
     ls_trained *heads;
-    *out = NULL;
     const ls_code code = open_head(s, o, &heads, err);
     return code ? code : ls_multi_head_medusa(out, heads, s->kv, err);
 }
@@ -31,7 +30,6 @@ static ls_code open_draft_model(void *of, const ls_draft_options *o, ls_draft_mo
     ls_session *s = of;
     if (o->head && *o->head) {
         ls_trained *head;
-        *out = NULL;
         const ls_code code = open_head(s, o, &head, err);
         return code ? code : ls_draft_model_eagle(out, head, s->kv, &s->sampling, &s->accept, o->width, err);
     }

@@ -345,8 +345,7 @@ static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
 
 static void log_step(const ls_step *out) {
     ls_log("step %u.%u: context %d, %d rows of at most %d, %d accepted, %d emitted%s%s; us: draft %.0f, forward %.0f, "
-           "verify "
-           "%.0f, commit %.0f, in all %.0f, a plain one %.0f",
+           "verify %.0f, commit %.0f, in all %.0f, a plain one %.0f",
            out->turn + 1, out->index, out->context_len, out->rows, out->asked_rows, ls_step_accepted(out),
            out->n_emitted, out->miss ? ", missed: " : "", ls_miss_name((ls_miss)out->miss), out->t_draft_us,
            out->t_forward_us, out->t_verify_us, out->t_commit_us, out->t_total_us, out->plain_us);

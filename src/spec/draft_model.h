@@ -51,7 +51,6 @@ struct ls_draft_model {
 // independent of the tokens between. decode/draft_model.h implements it.
 typedef struct ls_multi_head ls_multi_head;
 struct ls_multi_head {
-    char name[64]; // display name
     char base[96]; // name of the model that it was trained for; "": not known
     int32_t n;     // guessed positions; the first one is after the root
     // Gives the k best tokens of each position with their probabilities, best first, id -1: no more; ids and p are
@@ -59,6 +58,5 @@ struct ls_multi_head {
     // no hidden states of this text, so nothing is drafted in this step.
     ls_code (*guess)(ls_multi_head *g, const int32_t *context, size_t n_context, int32_t k, int32_t *ids, float *p,
                      ls_err *err);
-    double us; // time of the last guess
     void (*free)(ls_multi_head *g);
 };

@@ -126,7 +126,7 @@ static void free_multi_head(ls_multi_head *g) {
 static ls_code make_multi_head(void *of, const ls_draft_options *o, ls_multi_head **out, ls_err *err) {
     (void)of, (void)o, (void)err;
     *out = ls_calloc(1, sizeof **out);
-    **out = (ls_multi_head){.name = "fake", .n = 4, .guess = fake_guess, .free = free_multi_head};
+    **out = (ls_multi_head){.n = 4, .guess = fake_guess, .free = free_multi_head};
     return LS_OK;
 }
 

@@ -19,13 +19,19 @@
 // that do not use these values never ask for them. Values for which a device has no room are unknown, too.
 enum { KEPT = 64, MOST = 16 };
 
+// Tokens, and values of each in the memory of the head.
+typedef struct {
+    ls_ids ids;
+    float *values;
+    size_t cap; // rows of values
+} valued;
+
 // Rows that a forward handed out; which of them became text is not known yet.
 typedef struct {
     bool tree; // else consecutive tokens
     size_t at; // of the root or the first token
-    int32_t n, cap;
-    int32_t *token, *parent;
-    float *values; // of the head's memory
+    valued rows;
+    ls_ids parents;
 } batch;
 
 typedef struct {
@@ -34,49 +40,39 @@ typedef struct {
     size_t width;
     batch pending[MOST + 1];
     int n_pending;
-    // Tokens from .. from + text.n - 1 of the committed text, and their values.
-    size_t from;
-    ls_ids text;
-    float *values;
-    size_t cap; // rows
+    size_t from; // number of tokens of the committed text before these
+    valued text;
 } hidden;
 
 static size_t end_of(const hidden *s) {
-    return s->from + s->text.n;
+    return s->from + s->text.ids.n;
 }
 
-// Moves rows, whose first is at `from` in *values, to a place for `cap` of them. False: there is none; all stays.
-static bool move_values(const hidden *s, float **values, const float *from, size_t rows, size_t cap) {
+// Moves n rows, whose first is at `from` in the values, to a place for `cap` of them. False: there is none; all stays.
+static bool move_values(const hidden *s, valued *r, const float *from, size_t n, size_t cap) {
     float *place = ls_trained_memory(s->head, cap * s->width);
-    if (!place || !ls_trained_copy(s->head, place, from, rows * s->width)) {
+    if (!place || !ls_trained_copy(s->head, place, from, n * s->width)) {
         ls_trained_memory_free(s->head, place);
         return false;
     }
-    ls_trained_memory_free(s->head, *values);
-    *values = place;
+    ls_trained_memory_free(s->head, r->values);
+    r->values = place;
+    r->cap = cap;
+    return true;
+}
+
+static bool add_rows(const hidden *s, valued *r, const int32_t *tokens, const float *values, size_t n) {
+    const size_t had = r->ids.n, need = had + n;
+    if (need > r->cap && !move_values(s, r, r->values, had, 2 * r->cap > need ? 2 * r->cap : need)) return false;
+    if (!ls_trained_copy(s->head, r->values + had * s->width, values, n * s->width)) return false;
+    ls_ids_add(&r->ids, tokens, n);
     return true;
 }
 
 static void hidden_drop(hidden *s, int i) {
     batch *b = &s->pending[i];
-    free(b->token), free(b->parent), ls_trained_memory_free(s->head, b->values);
+    ls_ids_free(&b->rows.ids), ls_ids_free(&b->parents), ls_trained_memory_free(s->head, b->rows.values);
     memmove(b, b + 1, (size_t)(--s->n_pending - i) * sizeof *b);
-}
-
-static bool add_rows(hidden *s, batch *b, const lst_rows_seen *r) {
-    if (b->n + r->n_rows > b->cap) {
-        const int32_t cap = 2 * b->cap > b->n + r->n_rows ? 2 * b->cap : b->n + r->n_rows;
-        if (!move_values(s, &b->values, b->values, (size_t)b->n, (size_t)cap)) return false;
-        b->cap = cap;
-        b->token = ls_realloc(b->token, (size_t)b->cap * sizeof *b->token);
-        b->parent = ls_realloc(b->parent, (size_t)b->cap * sizeof *b->parent);
-    }
-    memcpy(b->token + b->n, r->tokens, (size_t)r->n_rows * sizeof *b->token);
-    for (int32_t i = 0; i < r->n_rows; i++) b->parent[b->n + i] = r->parents ? r->parents[i] : b->n + i - 1;
-    if (!ls_trained_copy(s->head, b->values + (size_t)b->n * s->width, r->values, (size_t)r->n_rows * s->width))
-        return false;
-    b->n += r->n_rows;
-    return true;
 }
 
 static void hidden_take(void *ud, const lst_rows_seen *r) {
@@ -86,51 +82,43 @@ static void hidden_take(void *ud, const lst_rows_seen *r) {
     // Drops batches that begin here or later: none of their rows was committed. A tree that grows stays.
     while (s->n_pending) {
         const batch *b = &s->pending[s->n_pending - 1];
-        grown = r->tree && r->first && b->tree && b->at == at && b->n == r->first;
+        grown = r->tree && r->first && b->tree && b->at == at && b->rows.ids.n == (size_t)r->first;
         if (b->at < at || grown) break;
         hidden_drop(s, s->n_pending - 1);
     }
     if (r->first && !grown) return; // its first rows are missing
     batch *b = s->n_pending ? &s->pending[s->n_pending - 1] : NULL;
-    if (!grown && !(b && !r->tree && !b->tree && b->at + (size_t)b->n == at)) {
+    if (!grown && !(b && !r->tree && !b->tree && b->at + b->rows.ids.n == at)) {
         if (s->n_pending == MOST) hidden_drop(s, 0);
         b = &s->pending[s->n_pending++];
         *b = (batch){.tree = r->tree, .at = at};
     }
-    if (!add_rows(s, b, r)) hidden_drop(s, s->n_pending - 1);
+    const int32_t had = (int32_t)b->rows.ids.n;
+    for (int32_t i = 0; i < r->n_rows; i++) ls_ids_push(&b->parents, r->parents ? r->parents[i] : had + i - 1);
+    if (!add_rows(s, &b->rows, r->tokens, r->values, (size_t)r->n_rows)) hidden_drop(s, s->n_pending - 1);
 }
 
 static void hidden_cut(hidden *s, size_t n) { // forgets tokens after the first n
     if (n < s->from) s->from = n;
-    if (n < end_of(s)) s->text.n = n - s->from;
-}
-
-static bool add_text(hidden *s, const int32_t *tokens, const float *values, size_t n) {
-    const size_t need = s->text.n + n;
-    if (need > s->cap) {
-        const size_t cap = (2 * s->cap > need ? 2 * s->cap : need) + KEPT;
-        if (!move_values(s, &s->values, s->values, s->text.n, cap)) return false;
-        s->cap = cap;
-    }
-    if (!ls_trained_copy(s->head, s->values + s->text.n * s->width, values, n * s->width)) return false;
-    ls_ids_add(&s->text, tokens, n);
-    return true;
+    if (n < end_of(s)) s->text.ids.n = n - s->from;
 }
 
 // Adds the rows of the batch that became text: the longest path whose tokens equal the context.
 static void add_path(hidden *s, const batch *b, const int32_t *context, size_t n) {
-    int32_t *depth = ls_malloc((size_t)b->n * sizeof *depth), last = -1; // depth -1: not on the text
-    for (int32_t i = 0; i < b->n; i++) {
-        const int32_t up = i ? b->parent[i] : -1, d = i ? depth[up] + 1 : 0;
-        depth[i] = (i && depth[up] < 0) || b->at + (size_t)d >= n || context[b->at + (size_t)d] != b->token[i] ? -1 : d;
+    const int32_t n_rows = (int32_t)b->rows.ids.n, *token = b->rows.ids.p, *parent = b->parents.p;
+    int32_t *depth = ls_malloc((size_t)n_rows * sizeof *depth), last = -1; // depth -1: not on the text
+    for (int32_t i = 0; i < n_rows; i++) {
+        const int32_t up = i ? parent[i] : -1, d = i ? depth[up] + 1 : 0;
+        depth[i] = (i && depth[up] < 0) || b->at + (size_t)d >= n || context[b->at + (size_t)d] != token[i] ? -1 : d;
         if (depth[i] >= 0 && (last < 0 || depth[i] > depth[last])) last = i;
     }
     const int32_t n_path = last < 0 ? 0 : depth[last] + 1;
     int32_t *path = ls_malloc(((size_t)n_path + 1) * sizeof *path);
-    for (int32_t k = n_path, row = last; k-- > 0; row = b->parent[row]) path[k] = row;
+    for (int32_t k = n_path, row = last; k-- > 0; row = parent[row]) path[k] = row;
     for (int32_t k = 0, run; k < n_path; k += run) { // neighbours of the batch in one copy
         for (run = 1; k + run < n_path && path[k + run] == path[k] + run;) run++;
-        if (!add_text(s, b->token + path[k], b->values + (size_t)path[k] * s->width, (size_t)run)) break;
+        const float *values = b->rows.values + (size_t)path[k] * s->width;
+        if (!add_rows(s, &s->text, token + path[k], values, (size_t)run)) break;
     }
     free(depth), free(path);
 }
@@ -138,8 +126,8 @@ static void add_path(hidden *s, const batch *b, const int32_t *context, size_t n
 // The committed text is context[0..n): finds it among the rows that were seen since the last call.
 static void hidden_follow(hidden *s, const int32_t *context, size_t n) {
     hidden_cut(s, n);
-    for (size_t i = 0; i < s->text.n; i++)
-        if (s->text.p[i] != context[s->from + i]) {
+    for (size_t i = 0; i < s->text.ids.n; i++)
+        if (s->text.ids.p[i] != context[s->from + i]) {
             hidden_cut(s, s->from + i);
             break;
         }
@@ -147,7 +135,7 @@ static void hidden_follow(hidden *s, const int32_t *context, size_t n) {
         const batch *b = &s->pending[i];
         if (b->at > end_of(s)) { // tokens between are missing: starts again here
             s->from = b->at;
-            s->text.n = 0;
+            s->text.ids.n = 0;
         }
         hidden_cut(s, b->at);
         add_path(s, b, context, n);
@@ -163,7 +151,7 @@ static const float *hidden_values(hidden *s, const int32_t *context, size_t n, s
                                   ls_err *err) {
     hidden_follow(s, context, n);
     *from = least > s->from ? least : s->from;
-    if (end_of(s) >= n && *from < n) return s->values + (*from - s->from) * s->width;
+    if (end_of(s) >= n && *from < n) return s->text.values + (*from - s->from) * s->width;
     ls_fail(err, LS_E_RANGE, "the target's hidden state of the last token is not known");
     return NULL;
 }
@@ -171,11 +159,10 @@ static const float *hidden_values(hidden *s, const int32_t *context, size_t n, s
 // Frees the values of the first n tokens, except for a few of the last ones.
 static void hidden_forget(hidden *s, size_t n) {
     if (n < s->from + 2 * KEPT || n > end_of(s)) return; // moves the arrays seldom
-    const size_t gone = n - KEPT - s->from, left = s->text.n - gone, cap = 2 * left + KEPT;
-    if (!move_values(s, &s->values, s->values + gone * s->width, left, cap)) return;
-    s->cap = cap;
-    s->text.n = left;
-    memmove(s->text.p, s->text.p + gone, left * sizeof *s->text.p);
+    const size_t gone = n - KEPT - s->from, left = s->text.ids.n - gone;
+    if (!move_values(s, &s->text, s->text.values + gone * s->width, left, 2 * left + KEPT)) return;
+    s->text.ids.n = left;
+    memmove(s->text.ids.p, s->text.ids.p + gone, left * sizeof *s->text.ids.p);
     s->from += gone;
 }
 
@@ -192,8 +179,8 @@ static void hidden_close(hidden *s) { // accepts zeros
     if (!s->kv) return;
     s->kv->hidden(s->kv, NULL, 0, false, NULL, NULL, NULL);
     while (s->n_pending) hidden_drop(s, s->n_pending - 1);
-    ls_ids_free(&s->text);
-    ls_trained_memory_free(s->head, s->values);
+    ls_ids_free(&s->text.ids);
+    ls_trained_memory_free(s->head, s->text.values);
 }
 
 // ---- EAGLE: input at position i is a pair: token[i + 1] and the target's hidden state of token[i]. The head reads the
@@ -254,8 +241,6 @@ static ls_code eagle_begin(ls_draft_model *base, const int32_t *context, size_t 
     eagle *m = (eagle *)base;
     lst_row row;
     size_t at;
-    base->forwards = 0;
-    base->forward_us = 0;
     m->n_rows = 0;
     m->n = n;
     if (n + 1 >= (size_t)m->head->n_context)

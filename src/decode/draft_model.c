@@ -136,8 +136,6 @@ static bool knows_all(const model *m, const int32_t *ids, size_t n) {
 static ls_code model_begin(ls_draft_model *base, const int32_t *context, size_t n, int32_t root,
                            ls_prediction *prediction, ls_err *err) {
     model *m = (model *)base;
-    base->forwards = 0;
-    base->forward_us = 0;
     if (n + 1 >= (size_t)m->kv->engine->n_context)
         return ls_fail(err, LS_E_RANGE,
                        "the draft model's context of %d tokens is full: the answer continues without its drafts",
@@ -184,8 +182,6 @@ static bool model_resume(ls_draft_model *base, const int32_t *context, size_t n,
         out->predictions[m->n_rows] = m->predictions[i];
         m->row[at[i] = m->n_rows++] = i;
     }
-    base->forwards = 0;
-    base->forward_us = 0;
     out->n = m->n_rows;
     return m->n_rows > 0;
 }

@@ -41,7 +41,7 @@ struct ls_draft_model {
     int32_t (*unread)(const ls_draft_model *m, const int32_t *context, size_t n);
     ls_cost_curve costs; // measured times of its forwards
     int32_t threads;     // CPU threads of its forwards; 0: they run on a GPU
-    // Of the draft since the last begin or resume, including that call.
+    // Summed up by begin and more; the drafter sets them to 0 before each draft.
     int32_t forwards;
     double forward_us;
     void (*free)(ls_draft_model *m);

@@ -622,6 +622,7 @@ static void check_draft(walk *w) {
     assert_int_equal(ls_trained_grow(w->head, tokens, parents, 5, NULL, rows + 1, &err), LS_OK);
     const int32_t unread = w->draft_model->unread(w->draft_model, w->text.p, w->text.n);
     assert_true(unread >= 0 && unread < n);
+    w->draft_model->forwards = 0;
     if (w->draft_model->begin(w->draft_model, w->text.p, w->text.n, w->root, said, &err)) fail_msg("%s", err.msg);
     assert_int_equal(w->draft_model->more(w->draft_model, tokens, parents, 2, said + 1, &err), LS_OK);
     assert_int_equal(w->draft_model->more(w->draft_model, tokens + 2, parents + 2, 3, said + 3, &err), LS_OK);

@@ -42,7 +42,7 @@ int main(void) {
         // 3. the path on which every token is what the target chose; its rows stay in the KV cache
         const int32_t accepted = ls_accept_path(&(ls_accept){0}, tree, path);
         ls_tree_mark(tree, path, accepted);
-        if (drafter->learn) drafter->learn(drafter, &(ls_draft_result){text, (size_t)n, tree, accepted, &state});
+        if (drafter->learn) drafter->learn(drafter, &(ls_draft_result){&state, tree, accepted});
         for (int32_t i = 0; i < accepted; i++) text[n++] = tree->nodes[path[i]].token;
         drafter->observe(drafter, text, (size_t)n, false);
         last = tree->nodes[path[accepted - 1]];

@@ -104,8 +104,11 @@ void ls_drafting_free(ls_drafting *d) {
     *d = (ls_drafting){0};
 }
 
-const ls_cost_curve *ls_drafting_costs(const ls_drafting *d, const ls_cost_curve *costs) {
-    return d->drafter && d->sizing.rule->by_cost ? costs : NULL;
+// The drafter may omit rows by the costs if the sizing rule decides by them.
+static ls_draft_state with_costs(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs) {
+    ls_draft_state state = *s;
+    state.costs = d->sizing.rule->by_cost ? costs : NULL;
+    return state;
 }
 
 int32_t ls_drafting_rows(const ls_drafting *d) {
@@ -128,8 +131,7 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
         return 1;
     }
     const int32_t ask = ls_drafting_rows(d);
-    ls_draft_state state = *s;
-    state.costs = ls_drafting_costs(d, costs);
+    const ls_draft_state state = with_costs(d, s, costs);
     d->drafter->propose(d->drafter, &state, ask, tree);
     if (d->scores) ls_scores_fill(d->scores, tree);
     trim(tree, room, &d->ends);
@@ -154,11 +156,13 @@ ls_miss ls_drafting_miss(const ls_drafting *d, const ls_draft_state *s, const ls
     return miss == LS_MISS_NO_ROW && d->sizing.rule->cut && tree->n < most ? LS_MISS_COST : miss;
 }
 
-void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r) {
+void ls_drafting_learn(ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, const ls_tree *tree,
+                       int32_t n_path) {
     if (!d->drafter) return;
-    ls_sizing_learn(&d->sizing, r->tree, r->n_path);
-    if (d->scores) ls_scores_learn(d->scores, r->tree);
-    if (d->drafter->learn) d->drafter->learn(d->drafter, r);
+    const ls_draft_state state = with_costs(d, s, costs);
+    ls_sizing_learn(&d->sizing, tree, n_path);
+    if (d->scores) ls_scores_learn(d->scores, tree);
+    if (d->drafter->learn) d->drafter->learn(d->drafter, &(ls_draft_result){&state, tree, n_path});
 }
 
 static void drafting_memory(void *of, ls_memory_visit *v) {

@@ -51,8 +51,6 @@ typedef struct {
 ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_draft_setup *place,
                         const int32_t *context, size_t n, ls_err *err);
 void ls_drafting_free(ls_drafting *d);
-// The costs by which the drafter may omit rows (ls_draft_state); NULL: the sizing rule does not decide by cost.
-const ls_cost_curve *ls_drafting_costs(const ls_drafting *d, const ls_cost_curve *costs);
 int32_t ls_drafting_rows(const ls_drafting *d); // that the next draft asks for, root included
 // Fills tree with what is to be verified; s->costs is set here. A probe of costs->beside_rows grows with its depth.
 // room: positions that are left, the root's included. Returns the most rows of the
@@ -62,8 +60,9 @@ int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const
 // Why the token that the target chose after this row of the path was not accepted there. To be asked before
 // ls_drafting_learn. s: as ls_drafting_propose had it.
 ls_miss ls_drafting_miss(const ls_drafting *d, const ls_draft_state *s, const ls_tree *tree, int32_t row);
-// r->state: as ls_drafting_propose had it, with its costs.
-void ls_drafting_learn(ls_drafting *d, const ls_draft_result *r);
+// s, costs: as ls_drafting_propose had them.
+void ls_drafting_learn(ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, const ls_tree *tree,
+                       int32_t n_path);
 uint64_t ls_drafting_bytes(ls_drafting *d); // of all that it has learnt, and of the copy of it
 // The first copies the state of the drafter into *out and replaces its content; the second restores that state, so that
 // an answer that is decoded again gets the same drafts. False: there is no copy (a state above 256 MiB is not copied).

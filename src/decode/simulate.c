@@ -198,9 +198,8 @@ static int32_t simulate_verify(ls_simulator *s, const ls_recording *r, bool whol
     if ((size_t)n_path == left && !whole) return 0;
     recall_rows(t, r, s->position, on_path, total);
     ls_tree_mark(t, path, n_path);
-    ls_draft_state state = state_of(s, r);
-    state.costs = ls_drafting_costs(&s->drafting, &s->costs);
-    ls_drafting_learn(&s->drafting, &(ls_draft_result){r->text.p, n_context, t, n_path, &state});
+    const ls_draft_state state = state_of(s, r);
+    ls_drafting_learn(&s->drafting, &state, &s->costs, t, n_path);
     s->proposed = false;
     total->forwards++;
     total->drafted += (uint64_t)(t->n - 1);

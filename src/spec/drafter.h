@@ -22,8 +22,9 @@ typedef struct {
     const int32_t *context; // committed tokens (prompt and output), without the root
     size_t n_context;
     int32_t root;
-    const int32_t *top_ids; // the last logits' best tokens, best first (raw logits, before any sampling)
-    const float *top_p;     // their probabilities
+    const int32_t
+        *top_ids;       // the last logits' best tokens, best first (raw logits, before any sampling); NULL: not known
+    const float *top_p; // their probabilities
     int32_t n_top;
     const ls_cost_curve *costs; // not NULL: the drafter may omit rows that cannot pay by these costs
 } ls_draft_state;
@@ -31,11 +32,9 @@ typedef struct {
 // A verified tree, from which drafters learn: the states are set, and each row has the target's best tokens after it (a
 // simulation does not know all of them, so some lists are shorter).
 typedef struct {
-    const int32_t *context; // before the tree
-    size_t n_context;
+    const ls_draft_state *state; // as `propose` had it; if it lacks the last logits, acceptance rates are not learnt
     const ls_tree *tree;
-    int32_t n_path;              // accepted rows, including the root
-    const ls_draft_state *state; // as `propose` had it; NULL: not known, and acceptance rates are not learnt
+    int32_t n_path; // accepted rows, including the root
 } ls_draft_result;
 
 // A place of a tree, and a token that was not drafted there.

@@ -55,18 +55,18 @@ static void learn_trials(void *ud, const ls_child *children, int32_t n, int32_t 
 void ls_searcher_learn(ls_drafter *d, const ls_draft_result *r) {
     ls_evidence *e = &((ls_searcher *)d)->e;
     const ls_tree *t = r->tree;
-    const ls_draft_state s = {.context = r->context, .n_context = r->n_context};
+    const ls_draft_state *s = r->state;
     int32_t tail[LS_MAX_ROWS][LS_SUCCESSORS_ORDER], n_tail[LS_MAX_ROWS];
-    if (r->state) ls_search_trials(ls_search_of((ls_searcher *)d, r->state), t, learn_trials, e);
+    if (s->top_ids) ls_search_trials(ls_search_of((ls_searcher *)d, s), t, learn_trials, e);
     const int32_t n_rows = e->remembered ? t->n : 0;
     for (int32_t i = 0; i < n_rows; i++) {
-        n_tail[i] = ls_draft_tail(&s, t->nodes, sizeof *t->nodes, i, tail[i], LS_SUCCESSORS_ORDER);
+        n_tail[i] = ls_draft_tail(s, t->nodes, sizeof *t->nodes, i, tail[i], LS_SUCCESSORS_ORDER);
         fetch(e, tail[i], n_tail[i]);
     }
     for (int32_t i = 0; i < n_rows; i++) fetch_entries(e, tail[i], n_tail[i]);
     for (int32_t i = 0; i < n_rows; i++) {
         const ls_node *n = &t->nodes[i];
-        const int32_t at = n->state == LS_NODE_ACCEPTED ? (int32_t)r->n_context + n->depth + 1 : -1;
+        const int32_t at = n->state == LS_NODE_ACCEPTED ? (int32_t)s->n_context + n->depth + 1 : -1;
         const ls_successor next = ls_successors_of(n);
         ls_evidence_remember(e, tail[i], n_tail[i], at, &next);
     }

@@ -166,5 +166,5 @@ void test_teach(ls_drafter *d, const int32_t *context, size_t n_context, int32_t
     ls_tree_start(&t, token);
     ls_tree_mark(&t, path, 1);
     for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[0], j, j < n ? first + j : -1, p);
-    d->learn(d, &(ls_draft_result){context, n_context, &t, 1, NULL});
+    d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = context, .n_context = n_context}, &t, 1});
 }

@@ -91,7 +91,7 @@ static void largest_tree(const ls_method *m, const history *h, int until, int32_
         const ls_draft_state state = state_of(h, s);
         d->observe(d, h->text, s->n_context, false);
         d->propose(d, &state, i < until ? max_rows : LS_MAX_ROWS, out);
-        if (i < until && d->learn) d->learn(d, &(ls_draft_result){h->text, s->n_context, s->tree, s->n_path, &state});
+        if (i < until && d->learn) d->learn(d, &(ls_draft_result){&state, s->tree, s->n_path});
     }
     d->free(d);
 }
@@ -146,7 +146,7 @@ static int run(const ls_method *m, int32_t max_rows, int *seen, ls_tree *large) 
         if (drafted != (k == LS_MISS_NO_ROW) && !(k == LS_MISS_NO_ROW && large->n == LS_MAX_ROWS))
             fail_msg("%s, world %d, %d rows, step %d: it says %d, the largest tree %s the token", m->name, world,
                      max_rows, h.n, k, drafted ? "has" : "lacks");
-        if (d->learn) d->learn(d, &(ls_draft_result){h.text, n, s->tree, s->n_path, &state});
+        if (d->learn) d->learn(d, &(ls_draft_result){&state, s->tree, s->n_path});
         const int32_t taken = ls_tree_path(s->tree, end, way);
         for (int32_t i = 0; i < taken; i++) h.text[n++] = s->tree->nodes[way[i]].token;
     }

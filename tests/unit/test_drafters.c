@@ -91,7 +91,7 @@ static void trees_of_every_method_are_valid(void **state) {
                     if (i % 5 == 4) t.nodes[i].top[0].id = -1; // nothing is known of this row
                 }
                 const int32_t n_path = test_verify(&t, chosen, path);
-                const ls_draft_result r = {text, (size_t)n, &t, n_path, &s};
+                const ls_draft_result r = {&s, &t, n_path};
                 if (d->learn) d->learn(d, &r), twin->learn(twin, &r);
                 for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
                 d->observe(d, text, (size_t)n, false);
@@ -191,7 +191,7 @@ static void converse(ls_drafter *d, const int32_t *text, size_t from, size_t n) 
     ls_tree t = test_tree();
     d->observe(d, text, from, true);
     ls_tree_start(&t, text[from]);
-    if (d->learn) d->learn(d, &(ls_draft_result){text, from, &t, 1, NULL});
+    if (d->learn) d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = text, .n_context = from}, &t, 1});
     d->observe(d, text, n, false);
 }
 
@@ -385,7 +385,7 @@ static void lookahead_harvests_what_its_window_said(void **state) {
             test_say(&t.nodes[i], 0, chosen[i], 0.5f);
         }
         const int32_t n_path = test_verify(&t, chosen, path);
-        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path, NULL});
+        d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = text, .n_context = (size_t)n}, &t, n_path});
         for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
         d->observe(d, text, (size_t)n, false);
         if (step >= 30) late += (size_t)n_path;

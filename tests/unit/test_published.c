@@ -450,7 +450,7 @@ static void racer_drafts_what_the_authors_automaton_drafts(void **state) {
                 assert_int_equal(t.n - 1, int_at(expected, 1));
                 assert_int_equal(paths_sum(&t), (uint32_t)json_integer_value(json_array_get(expected, 2)));
                 assert_int_equal(n_path - 1, int_at(expected, 3));
-                d->learn(d, &(ls_draft_result){text, n, &t, n_path, NULL});
+                d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = text, .n_context = n}, &t, n_path});
                 for (int32_t i = 0; i < n_path; i++) text[n++] = t.nodes[path[i]].token;
                 d->observe(d, text, n, false);
             }
@@ -508,7 +508,7 @@ static void lookahead_has_the_rows_of_the_authors_program(void **state) {
             assert_true(n_path >= theirs); // rows of the window, and the last token of an n-gram
             more += n_path > theirs;
             accepted += theirs > 1;
-            d->learn(d, &(ls_draft_result){text, n, &t, theirs, NULL});
+            d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = text, .n_context = n}, &t, theirs});
             for (int32_t i = 0; i < theirs; i++, n++) text[n + 1] = lookahead_next(text[n - 1], text[n], prompt);
         }
         d->free(d);
@@ -582,7 +582,7 @@ static void suffix_drafts_what_the_authors_trees_draft_before_the_root(void **st
             // If paths at the end are equally likely, either may be drafted.
             same += sum == (uint32_t)json_integer_value(json_array_get(expected, 2));
             published_too += sum == (uint32_t)json_integer_value(json_array_get(expected, 5));
-            d->learn(d, &(ls_draft_result){text, n, &t, 1, NULL});
+            d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = text, .n_context = n}, &t, 1});
             text[n++] = root;
             d->observe(d, text, n, false);
         }
@@ -753,7 +753,7 @@ static void recycle_has_the_published_tree(void **state) {
     for (int32_t token = 1; token <= LS_ROW_TOP + 1; token++) { // after every token the rank j says token j + 1
         ls_tree_start(&t, token);
         for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[0], j, j + 1, 0.1f);
-        d->learn(d, &(ls_draft_result){.tree = &t, .n_path = 1});
+        d->learn(d, &(ls_draft_result){&(ls_draft_state){0}, &t, 1});
     }
     json_array_foreach(paths, i, path) for (k = 0; k < json_array_size(path); k++)
         json_array_set_new(path, k, json_integer(int_at(path, k) + 1));

@@ -777,7 +777,7 @@ static void tuned_drafter_learns_from_rejected_rows(void **state) {
             for (int j = 0; j < LS_ROW_TOP; j++) test_say(&t.nodes[i], j, (chosen[i] + j) % 97, j ? 0.03f : 0.7f);
         }
         const int32_t n_path = test_verify(&t, chosen, path);
-        d->learn(d, &(ls_draft_result){text, (size_t)n, &t, n_path, &s});
+        d->learn(d, &(ls_draft_result){&s, &t, n_path});
         for (int32_t i = 0; i < n_path && n < 190; i++) text[n++] = t.nodes[path[i]].token;
         d->observe(d, text, (size_t)n, false);
         emitted += step >= 10 ? (size_t)n_path : 0;

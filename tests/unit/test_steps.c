@@ -433,7 +433,7 @@ static void estimates_follow_what_was_accepted(void **state) {
             ls_drafting_propose(&d, &at, NULL, 1000, &t);
             assert_int_equal(t.n, 8);
             ls_tree_mark(&t, right ? all : none, right ? 8 : 1);
-            ls_drafting_learn(&d, &(ls_draft_result){text, 10, &t, right ? 8 : 1, NULL});
+            ls_drafting_learn(&d, &at, NULL, &t, right ? 8 : 1);
         }
         said[right] = t.nodes[1].est_p;
         ls_drafting_free(&d);

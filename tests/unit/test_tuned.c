@@ -21,7 +21,7 @@ static void teach(ls_drafter *d, int32_t *text, int32_t n) {
         ls_tree_mark(&t, (const int32_t[]){0}, 1);
         for (int j = 0; j < LS_ROW_TOP; j++) // other tokens than those that followed in the text
             test_say(&t.nodes[0], j, 100 + (text[i] + j) % 25, 0.9f / (float)(1 << j));
-        d->learn(d, &(ls_draft_result){text, (size_t)i, &t, 1, NULL});
+        d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = text, .n_context = (size_t)i}, &t, 1});
     }
 }
 
@@ -238,7 +238,7 @@ static void rates_count_what_was_tested(void **state) {
             if (got.of[i].view[v]) expected[ls_rate_at[v] + got.of[i].view[v]] += 0.01f * error;
     }
     assert_true(undrafted && bias[31] > 0 && bias[A] < 0);
-    d->learn(d, &(ls_draft_result){text, 2, &t, 2, &s});
+    d->learn(d, &(ls_draft_result){&s, &t, 2});
     for (int i = 0; i < LS_RATE_KEYS; i++)
         assert_float_equal(r->weight[i], expected[i], 3e-4); // the second place's after the first
     for (int i = 0; i < 100; i++) {
@@ -246,7 +246,8 @@ static void rates_count_what_was_tested(void **state) {
         assert_float_equal(u->bias, bias[i], 3e-4);
     }
     const ls_rates after = *r;
-    d->learn(d, &(ls_draft_result){text, 2, &t, 2, NULL}); // without the state nothing is known of the candidates
+    d->learn(d, &(ls_draft_result){&(ls_draft_state){.context = text, .n_context = 2}, &t,
+                                   2}); // without the last logits not all candidates are known
     assert_memory_equal(r, &after, sizeof after);
     // then the target says other things after B and C elsewhere: what it said after ROOT C and after A B is still known
     for (int i = 0; i < 2; i++) test_teach(d, (const int32_t[]){ELSEWHERE}, 1, i ? B : C, 900, LS_ROW_TOP, 0.1f);

@@ -14,14 +14,10 @@ void ls_draft_forward_timed(ls_draft_model *m, uint64_t start_ns, int32_t n, int
 // change meanwhile. LS_E_RANGE: the model has not as many layers; else what loading says.
 ls_code ls_draft_model_open(ls_draft_model **out, ls_model *target, const ls_draft_options *o,
                             const lst_sampling *sampling, const ls_accept *accept, ls_err *err);
-// A trained EAGLE head (EAGLE-3, or EAGLE's first format). head is taken over, also on an error; it must be EAGLE's
-// (LS_E_USAGE: Medusa). target is the KV cache that the drafts are for, whose hidden states it takes from now on: read
-// a prompt after this. target, sampling and accept are borrowed and outlive it; what the latter say may change
-// meanwhile. children: the number of best tokens after each row, as far as ls_prediction has room. It must be freed
-// before the KV cache.
+// A trained head: EAGLE's (EAGLE-3, or EAGLE's first format), or Medusa's. It is taken over, also on an error;
+// LS_E_USAGE: it is of the other kind. target is the KV cache that the drafts are for, whose hidden states it takes
+// from now on: read a prompt after this. target, sampling and accept are borrowed and outlive it; what the latter say
+// may change meanwhile. children: the number of best tokens after each row, as far as ls_prediction has room.
 ls_code ls_draft_model_eagle(ls_draft_model **out, ls_trained *head, ls_kv_cache *target, const lst_sampling *sampling,
                              const ls_accept *accept, int32_t children, ls_err *err);
-// Trained Medusa heads. heads are taken over, also on an error; they must be Medusa's (LS_E_USAGE: EAGLE). target is
-// the KV cache that the drafts are for, whose hidden states it takes from now on: read a prompt after this. It outlives
-// the heads.
 ls_code ls_multi_head_medusa(ls_multi_head **out, ls_trained *heads, ls_kv_cache *target, ls_err *err);

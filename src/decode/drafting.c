@@ -160,7 +160,7 @@ void ls_drafting_learn(ls_drafting *d, const ls_draft_state *s, const ls_cost_cu
                        int32_t n_path) {
     if (!d->drafter) return;
     const ls_draft_state state = with_costs(d, s, costs);
-    ls_sizing_learn(&d->sizing, tree, n_path);
+    if (d->sizing.rule->learn) d->sizing.rule->learn(&d->sizing, tree, n_path);
     if (d->scores) ls_scores_learn(d->scores, tree);
     if (d->drafter->learn) d->drafter->learn(d->drafter, &(ls_draft_result){&state, tree, n_path});
 }

@@ -53,8 +53,7 @@ ls_code ls_drafting_set(ls_drafting *d, const ls_decode_options *opt, const ls_d
 void ls_drafting_free(ls_drafting *d);
 int32_t ls_drafting_rows(const ls_drafting *d); // that the next draft asks for, root included
 // Fills tree with what is to be verified; s->costs is set here. A probe of costs->beside_rows grows with its depth.
-// room: positions that are left, the root's included. Returns the most rows of the
-// step.
+// room: positions that are left, the root's included. Returns the most rows of the step.
 int32_t ls_drafting_propose(const ls_drafting *d, const ls_draft_state *s, const ls_cost_curve *costs, int32_t room,
                             ls_tree *tree);
 // Why the token that the target chose after this row of the path was not accepted there. To be asked before

@@ -1,6 +1,5 @@
 // The decode step: root, draft, verify, commit (paper, section 3).
 #include "base/log.h"
-#include "base/system.h"
 #include "decode/choose.h"
 #include "decode/session_state.h"
 #include "decode/stats.h"
@@ -53,26 +52,26 @@ static ls_code measure_plain(ls_session *s, ls_err *err) {
 // The root is the target's own next token, chosen from the last logits before anything is drafted.
 static ls_code take_root(work *w, ls_err *err) {
     const ls_session *s = w->s;
+    const ls_drafter *d = s->drafting.drafter;
     const ls_guarantee guarantee = ls_method_guarantee(s->drafting.method->name, &s->accept, s->sampling.temperature);
     ls_step *out = w->out;
-    ls_step_start(out,
-                  (ls_step){.turn = (uint32_t)s->dialog->n_turns - 1,
-                            .index = ls_dialog_last(s->dialog)->n_steps,
-                            .context_len = w->context,
-                            .output_pos = (int32_t)s->answer.ids.n,
-                            .corrected = s->corrected,
-                            .exact = s->e->exact && guarantee == LS_SAME_TEXT,
-                            .odds = guarantee == LS_SAME_DISTRIBUTION,
-                            .plain_us = s->plain.us,
-                            .plain_spread = ls_plain_spread(&s->plain),
-                            .plain_timed = (int32_t)(s->plain.n_timed < INT32_MAX ? s->plain.n_timed : INT32_MAX),
-                            .asked_rows = (int16_t)ls_drafting_rows(&s->drafting),
-                            .pool_size = s->drafting.drafter ? s->drafting.drafter->pool_size(s->drafting.drafter) : 0,
-                            .rows = 1,
-                            .n_path = 1,
-                            .experts_read = -1,
-                            .top_lse = s->last.lse,
-                            .top_entropy = s->last.entropy});
+    ls_step_start(out, (ls_step){.turn = (uint32_t)s->dialog->n_turns - 1,
+                                 .index = ls_dialog_last(s->dialog)->n_steps,
+                                 .context_len = w->context,
+                                 .output_pos = (int32_t)s->answer.ids.n,
+                                 .corrected = s->corrected,
+                                 .exact = s->e->exact && guarantee == LS_SAME_TEXT,
+                                 .odds = guarantee == LS_SAME_DISTRIBUTION,
+                                 .plain_us = s->plain.us,
+                                 .plain_spread = ls_plain_spread(&s->plain),
+                                 .plain_timed = (int32_t)(s->plain.n_timed < INT32_MAX ? s->plain.n_timed : INT32_MAX),
+                                 .asked_rows = (int16_t)ls_drafting_rows(&s->drafting),
+                                 .pool_size = d && d->pool_size ? d->pool_size(d) : 0,
+                                 .rows = 1,
+                                 .n_path = 1,
+                                 .experts_read = -1,
+                                 .top_lse = s->last.lse,
+                                 .top_entropy = s->last.entropy});
     ls_tree_start(&out->tree, s->last.chosen);
     ls_node *root = &out->tree.nodes[0];
     root->p = expf(s->last.chosen_logit - s->last.lse);

@@ -160,10 +160,6 @@ double ls_stats_speedup(const ls_stats *st) {
     return st->plain_against_us > 0 ? st->plain_us / st->plain_against_us : 0;
 }
 
-double ls_stats_speedup_spread(const ls_stats *st) {
-    return st->plain_against_us > 0 ? st->plain_spread_us / st->plain_against_us : 0;
-}
-
 double ls_stats_waited(const ls_stats *st) {
     return st->total_us > 0 ? st->waited_us / st->total_us : 0;
 }
@@ -186,7 +182,7 @@ ls_short_text ls_speedup_text(double x, double spread, bool ascii) {
 // A step is at least as long as a plain one, so no speedup is above MAT: what is measured above it is noise. It is too
 // noisy if the spread is above half of the speedup, or even the lowest speedup is above MAT.
 ls_speedup ls_stats_speedup_told(const ls_stats *st) {
-    const double x = ls_stats_speedup(st), spread = ls_stats_speedup_spread(st);
+    const double x = ls_stats_speedup(st), spread = x > 0 ? st->plain_spread_us / st->plain_against_us : 0;
     const bool told = x > 0 && spread <= x / 2 && ls_speedup_is_possible(x - spread, st->emitted, st->steps);
     return told ? (ls_speedup){fmin(x, ls_stats_mat(st)), spread} : (ls_speedup){0};
 }

@@ -78,9 +78,7 @@ double ls_stats_mat(const ls_stats *st);                // emitted / steps; 0 be
 double ls_stats_tokens_per_s(const ls_stats *st);       // emitted / total step time; 0 if unknown
 double ls_stats_plain_tokens_per_s(const ls_stats *st); // the same tokens / plain_us; 0 if unknown
 double ls_stats_speedup(const ls_stats *st);            // plain_us / plain_against_us; 0 if unknown
-// The uncertainty of the speedup, in its own unit: from the spread of the timed plain forwards. 0: not known.
-double ls_stats_speedup_spread(const ls_stats *st);
-double ls_stats_waited(const ls_stats *st); // share of the threads' time, 0 to 1; above LS_BUSY it is told
+double ls_stats_waited(const ls_stats *st);             // share of the threads' time, 0 to 1; above LS_BUSY it is told
 // Tokens that plain decoding emits in the time of a mean step: the MAT from which on steps are faster. NAN: not known.
 double ls_stats_break_even(const ls_stats *st);
 double ls_per(double a, uint64_t n); // a / n; NAN where n is 0
@@ -97,7 +95,7 @@ ls_short_text ls_stats_speedup_text(const ls_stats *st, bool ascii);
 ls_short_text ls_speedup_text(double speedup, double spread, bool ascii); // not too noisy, and at most MAT
 // The same numbers, for fields of files and answers. 0, 0: not known, or too noisy.
 typedef struct {
-    double x, spread;
+    double x, spread; // spread: the uncertainty of x, from the spread of the timed plain forwards; 0: not known
 } ls_speedup;
 ls_speedup ls_stats_speedup_told(const ls_stats *st);
 // 1: a gain, -1: a loss, 0: as fast as plain decoding, as far as the spread tells (and where it is not known, two

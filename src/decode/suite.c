@@ -80,12 +80,6 @@ void ls_suite_cut(ls_suite *s, size_t items, size_t of_each_task, size_t turns) 
     count_turns(s);
 }
 
-// What Spec-Bench counts as one task (its evaluation/speed.py).
-static bool is_mt_bench(const char *category) {
-    static const char kinds[] = "writing roleplay reasoning math coding extraction stem humanities";
-    return ls_str_among((ls_str){category, strlen(category)}, kinds) >= 0;
-}
-
 // ---- one conversation
 
 typedef struct {
@@ -180,10 +174,12 @@ static ls_code add_item(const reading *r, const ls_json *doc, size_t number) {
     int64_t value = (int64_t)number;
     ls_json_int(id, &value);
     char *name = ls_json_str(id, NULL) ? ls_strdup(ls_json_str(id, NULL)) : ls_format("%lld", (long long)value);
+    // what Spec-Bench counts as one task (its evaluation/speed.py)
+    static const char mt_bench[] = "writing roleplay reasoning math coding extraction stem humanities";
     const bool spec_bench = ls_json_get(doc, "turns") && ls_json_get(doc, "question_id");
     const size_t before = s->n;
     ls_suite_add(s, name, category ? category : "");
-    if (spec_bench && is_mt_bench(s->items[before].category)) s->items[before].task = "mt_bench";
+    if (spec_bench && is_one_of(ls_json_get(doc, "category"), mt_bench)) s->items[before].task = "mt_bench";
     const ls_code code = add_turns(r, doc);
     if (code) ls_suite_drop(s, before);
     free(name);

@@ -238,10 +238,6 @@ const char *ls_guarantee_name(ls_guarantee p) {
     return names[p];
 }
 
-bool ls_accept_is_lossy(const ls_accept *a) {
-    return a->rule && (a->rule->stands || a->rule->reflects);
-}
-
 bool ls_accept_previews(const ls_accept *a) {
     return a->rule && a->rule->stands;
 }
@@ -252,7 +248,7 @@ int32_t ls_accept_draws(const ls_accept *a, double temperature) {
 }
 
 ls_guarantee ls_accept_guarantee(const ls_accept *a, double temperature) {
-    if (ls_accept_is_lossy(a)) return LS_LOSSY;
+    if (ls_accept_previews(a) || (a->rule && a->rule->reflects)) return LS_LOSSY;
     return ls_accept_draws(a, temperature) ? LS_SAME_DISTRIBUTION : LS_SAME_TEXT;
 }
 

@@ -53,7 +53,6 @@ ls_accept ls_accept_usual(int i);
 // The message of LS_E_USAGE lists the allowed values; what: the name in the message.
 ls_code ls_accept_read(ls_accept *out, const char *what, const char *text, ls_err *err);
 void ls_accept_write(const ls_accept *a, char *out, size_t size);
-bool ls_accept_is_lossy(const ls_accept *a);
 bool ls_accept_previews(const ls_accept *a); // a recorded tree is enough to tell which drafts the rule would accept
 ls_guarantee ls_accept_guarantee(const ls_accept *a, double temperature);
 int32_t ls_accept_draws(const ls_accept *a, double temperature); // 0: drafts are the most likely tokens

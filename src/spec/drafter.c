@@ -39,11 +39,6 @@ static void no_observe(ls_drafter *d, const int32_t *context, size_t n, bool res
     (void)d, (void)context, (void)n, (void)reset;
 }
 
-static int32_t no_pool(const ls_drafter *d) {
-    (void)d;
-    return 0;
-}
-
 void ls_drafter_memory(void *of, ls_memory_visit *v) {
     ls_drafter *d = of;
     ls_memory_whole(v, d + 1, d->size - sizeof *d);
@@ -79,7 +74,6 @@ ls_code ls_drafter_make(ls_drafter **out, const ls_method *m, const ls_draft_set
     d->ud = s->ud;
     if (!d->observe) d->observe = no_observe;
     if (!d->propose) d->propose = propose_grown;
-    if (!d->pool_size) d->pool_size = no_pool;
     if (!d->free) d->free = ls_drafter_free;
     ls_knobs_set(d, m->knobs, s->knobs);
     const ls_code code = d->set_up ? d->set_up(d, s, err) : LS_OK;

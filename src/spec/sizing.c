@@ -250,72 +250,54 @@ static const ls_knob c2t_knobs[] = {
 // ---- the rules
 
 static const ls_sizing_rule rules[] = {
-    {
-        .is = {.name = "auto",
-               .summary = "the rows with the most expected tokens per millisecond, by measured costs",
-               .source = "this program's own"},
-        .by_cost = true,
-        .rows = 64,
-        .cut = auto_cut,
-    },
-    {
-        .is = {.name = "rows",
-               .summary = "as auto, but by the number of rows alone: experts of a mixture have no cost",
-               .source = "this program's own"},
-        .by_cost = true,
-        .by_rows_alone = true,
-        .rows = 64,
-        .cut = auto_cut,
-    },
-    {
-        .is = {.name = "fixed",
-               .summary = "exactly ROWS rows, if there are enough candidates",
-               .source = "",
-               .number = {{"ROWS", 64, 1, LS_MAX_ROWS, true}}},
-        .counts = true,
-    },
-    {
-        .is = {.name = "paper", .summary = "the number of rows that the method's paper uses", .source = ""},
-    },
-    {
-        .is = {.name = "adaedl",
-               .summary = "stops a branch if 1 - sqrt(0.2 H) is below a threshold that follows the acceptance",
-               .source = "arXiv 2410.18351",
-               .number = {{"THRESHOLD", 0.6, 0, 1, false}}},
-        .cut = adaedl_cut,
-        .learn = adaedl_learn,
-    },
-    {
-        .is = {.name = "specdec++",
-               .summary = "stops a branch when the probability of a rejection in it exceeds P",
-               .source = "arXiv 2405.19715",
-               .number = {{"P", 0.7, 0, 1, false}}},
-        .cut = specdec_cut,
-    },
-    {
-        .is = {.name = "tetris",
-               .summary = "the rows with the largest cumulative products, of all that the drafter can propose",
-               .source = "arXiv 2502.15197",
-               .number = {{"ROWS", 16, 1, LS_MAX_ROWS, true}}},
-        .picks = true,
-        .rows = LS_MAX_ROWS,
-        .cut = tetris_cut,
-    },
-    {
-        .is = {.name = "ddd",
-               .summary = "stops at a level where the beam's ten rows together are less likely than P",
-               .source = "arXiv 2409.00142",
-               .number = {{"P", 0.3, 0, 1, false}, {"FIRST", 5, 1, DDD_DEEPEST, true}}},
-        .cut = ddd_cut,
-    },
-    {
-        .is = {.name = "c2t",
-               .summary = "rows with a probability of at least P by a classifier of path, estimate, entropy and depth",
-               .source = "arXiv 2502.13652",
-               .number = {{"P", 0.2, 0, 1, false}}},
-        .knobs = c2t_knobs,
-        .cut = c2t_cut,
-    },
+    {.is = {.name = "auto",
+            .summary = "the rows with the most expected tokens per millisecond, by measured costs",
+            .source = "this program's own"},
+     .by_cost = true,
+     .rows = 64,
+     .cut = auto_cut},
+    {.is = {.name = "rows",
+            .summary = "as auto, but by the number of rows alone: experts of a mixture have no cost",
+            .source = "this program's own"},
+     .by_cost = true,
+     .by_rows_alone = true,
+     .rows = 64,
+     .cut = auto_cut},
+    {.is = {.name = "fixed",
+            .summary = "exactly ROWS rows, if there are enough candidates",
+            .source = "",
+            .number = {{"ROWS", 64, 1, LS_MAX_ROWS, true}}},
+     .counts = true},
+    {.is = {.name = "paper", .summary = "the number of rows that the method's paper uses", .source = ""}},
+    {.is = {.name = "adaedl",
+            .summary = "stops a branch if 1 - sqrt(0.2 H) is below a threshold that follows the acceptance",
+            .source = "arXiv 2410.18351",
+            .number = {{"THRESHOLD", 0.6, 0, 1, false}}},
+     .cut = adaedl_cut,
+     .learn = adaedl_learn},
+    {.is = {.name = "specdec++",
+            .summary = "stops a branch when the probability of a rejection in it exceeds P",
+            .source = "arXiv 2405.19715",
+            .number = {{"P", 0.7, 0, 1, false}}},
+     .cut = specdec_cut},
+    {.is = {.name = "tetris",
+            .summary = "the rows with the largest cumulative products, of all that the drafter can propose",
+            .source = "arXiv 2502.15197",
+            .number = {{"ROWS", 16, 1, LS_MAX_ROWS, true}}},
+     .picks = true,
+     .rows = LS_MAX_ROWS,
+     .cut = tetris_cut},
+    {.is = {.name = "ddd",
+            .summary = "stops at a level where the beam's ten rows together are less likely than P",
+            .source = "arXiv 2409.00142",
+            .number = {{"P", 0.3, 0, 1, false}, {"FIRST", 5, 1, DDD_DEEPEST, true}}},
+     .cut = ddd_cut},
+    {.is = {.name = "c2t",
+            .summary = "rows with a probability of at least P by a classifier of path, estimate, entropy and depth",
+            .source = "arXiv 2502.13652",
+            .number = {{"P", 0.2, 0, 1, false}}},
+     .knobs = c2t_knobs,
+     .cut = c2t_cut},
 };
 
 const ls_rule *ls_sizing_at(int i) {
@@ -371,10 +353,6 @@ void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, i
         keep[i] |= prediction && prediction->n_draws;
     }
     ls_tree_keep(t, keep);
-}
-
-void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path) {
-    if (z->rule->learn) z->rule->learn(z, t, n_path);
 }
 
 void ls_sizing_write(const ls_sizing *z, char *out, size_t size) {

@@ -52,7 +52,6 @@ int32_t ls_sizing_ask(const ls_sizing *z, const ls_method *m, int32_t max_rows);
 // Cuts the tree to at most `max_rows` rows (0: no limit). Every row except the root must have an estimate. If there is
 // a routing and experts have a cost, it must have predicted the tree's experts.
 void ls_sizing_cut(const ls_sizing *z, ls_tree *t, const ls_cost_curve *costs, int32_t context, int32_t max_rows);
-void ls_sizing_learn(ls_sizing *z, const ls_tree *t, int32_t n_path);
 // Writes the rule with its values, in the syntax of ls_sizing_read.
 void ls_sizing_write(const ls_sizing *z, char *out, size_t size);
 

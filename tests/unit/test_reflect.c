@@ -196,7 +196,7 @@ static result run(const char *prompt, const ls_decode_options *o) {
         ls_stats_add(&r.stats, step);
         assert_int_equal(step->rows, step->tree.n);
         assert_true(ls_step_forwarded(step) <= LS_MAX_ROWS);
-        assert_int_equal(step->exact, !ls_accept_is_lossy(&o->accept));
+        assert_int_equal(step->exact, ls_accept_guarantee(&o->accept, 1) != LS_LOSSY);
         if (step->probes) r.last_probe = step->context_len, r.plain_at_end = 0;
         else r.plain_at_end += step->rows > 1;
         for (int i = 0; i < step->tree.n; i++) {

@@ -230,7 +230,7 @@ static void a_speedup_has_the_spread_of_the_plain_steps(void **state) {
     s->t_total_us = 60, s->plain_us = 15, s->plain_spread = 0.2, s->plain_timed = 6, s->cpu_wait = 0.1; // 60
     ls_stats_add(&st, s);
     assert_float_equal(ls_stats_speedup(&st), 100.0 / 80, 1e-12);
-    assert_float_equal(ls_stats_speedup_spread(&st), (40 * 0.1 + 60 * 0.2) / 80, 1e-12);
+    assert_float_equal(st.plain_spread_us / st.plain_against_us, (40 * 0.1 + 60 * 0.2) / 80, 1e-12);
     assert_int_equal(st.plain_timed, 6);
     assert_float_equal(ls_stats_waited(&st), (20 * 0.5 + 60 * 0.1) / 80, 1e-12);
     ls_step_free(s);

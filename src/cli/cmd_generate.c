@@ -121,7 +121,8 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 static void on_begin(void *ud, const ls_runner *runner, double prefill_ms) {
     run *r = ud;
     ls_gauge_clear();
-    ls_ids_add(&r->prompt, ls_session_context(runner->session)->p, ls_session_context(runner->session)->n);
+    const ls_ids *context = &ls_session_dialog(runner->session)->context;
+    ls_ids_add(&r->prompt, context->p, context->n);
     r->prefill_ms = prefill_ms;
 }
 

@@ -1,9 +1,7 @@
 #include "decode/session.h"
-#include "base/system.h"
 #include "base/mem.h"
 #include "decode/draft_model.h"
 #include "decode/session_state.h"
-#include "engine/measured.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -147,9 +145,6 @@ uint64_t ls_session_bytes(ls_session *s) {
 }
 const ls_dialog *ls_session_dialog(const ls_session *s) {
     return s->dialog;
-}
-const ls_ids *ls_session_context(const ls_session *s) {
-    return &s->dialog->context;
 }
 const ls_ids *ls_session_output(const ls_session *s) {
     return &s->answer.ids;

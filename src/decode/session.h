@@ -8,11 +8,9 @@
 // the longest agreeing path is committed; its tokens are emitted. Greedy and seeded sampling emit exactly what
 // plain decoding emits, given an exact engine and an exact acceptance rule.
 #pragma once
-#include "base/buf.h"
 #include "engine/measured.h"
 #include "decode/dialog.h"
 #include "decode/drafting.h"
-#include "decode/step.h"
 
 typedef struct ls_session ls_session;
 
@@ -79,7 +77,6 @@ bool ls_session_restore(ls_session *s, const ls_buf *from);
 
 // Borrowed until the next call.
 const ls_dialog *ls_session_dialog(const ls_session *s); // the conversation
-const ls_ids *ls_session_context(const ls_session *s);   // committed tokens
 const ls_ids *ls_session_output(const ls_session *s);    // emitted tokens of this turn, end of sequence included
 // Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
 // until the turn has finished.

@@ -4,7 +4,6 @@
 #include "decode/ahead.h"
 #include "decode/answer.h"
 #include "decode/session.h"
-#include "engine/measured.h"
 
 struct ls_session {
     ls_model *model;

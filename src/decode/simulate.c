@@ -20,7 +20,7 @@ struct ls_recording {
     size_t n_context;
     int32_t capacity; // context of the model
     ls_top_entry *entries;
-    size_t n_entries, cap_entries;
+    size_t n_entries;
     best *known;
     size_t n_known;
     // hash of (output position where a row leaves the text, tokens since) -> index into known; without tokens: what
@@ -68,14 +68,12 @@ static best recall(const ls_recording *r, size_t position, const int32_t *tokens
 static void describe_place(ls_recording *r, size_t position, const int32_t *tokens, int32_t n_tokens,
                            const ls_top_entry *top, int n, float lse) {
     if (!n_tokens && recall(r, position, NULL, 0).n >= n) return;
-    if (r->n_entries + (size_t)n > r->cap_entries) {
-        r->cap_entries = 2 * r->cap_entries + 1024;
-        r->entries = ls_realloc(r->entries, r->cap_entries * sizeof *r->entries);
-    }
     r->known = ls_grown(r->known, r->n_known, sizeof *r->known);
     r->known[r->n_known] = (best){(uint32_t)r->n_entries, (uint16_t)n, lse};
-    if (n) memcpy(r->entries + r->n_entries, top, (size_t)n * sizeof *top);
-    r->n_entries += (size_t)n;
+    for (int i = 0; i < n; i++) {
+        r->entries = ls_grown(r->entries, r->n_entries, sizeof *r->entries);
+        r->entries[r->n_entries++] = top[i];
+    }
     ls_map_put(&r->by_path, path_key(position, tokens, n_tokens), (int32_t)r->n_known++);
 }
 

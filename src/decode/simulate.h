@@ -4,7 +4,6 @@
 // counted.
 #pragma once
 #include "decode/drafting.h"
-#include "decode/step.h"
 
 // One recorded turn.
 typedef struct ls_recording ls_recording;

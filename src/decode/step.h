@@ -9,8 +9,6 @@
 #include "spec/cost_curve.h"
 #include "spec/tree.h"
 
-#include <stddef.h>
-
 enum {
     LS_MAX_TOP = 64,      // kept ranks of the last logits
     LS_MAX_ROUTES = 2048, // kept experts of a step

@@ -5,7 +5,6 @@
 #pragma once
 #include "spec/memory.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 typedef struct {

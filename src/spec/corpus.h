@@ -8,8 +8,6 @@
 #pragma once
 #include "base/err.h"
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 enum { LS_CORPUS_BREAK = -1, LS_CORPUS_DEPTH = 48 };

@@ -5,7 +5,6 @@
 // it). For a cold start a second, frozen table can be filled from such a file; it is used if the first has no match.
 // The lengths are knobs; their defaults may differ from the paper's. The authors' program was not found.
 #include "base/mem.h"
-#include "spec/drafter.h"
 #include "spec/stream.h"
 
 #include <math.h>

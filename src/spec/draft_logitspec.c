@@ -4,8 +4,6 @@
 // row would cost more time than it is expected to save.
 #include "spec/recall.h"
 
-#include <stdlib.h>
-
 typedef struct {
     ls_searcher base;
     ls_recall recall;

@@ -1,6 +1,5 @@
 // LogitSpec as published: arXiv 2507.01449, section 3, and the authors' program (smart-lty/LogitSpec, 659bba9), which
 // drafts the same (test_published). Each of two ablations has one half of it.
-#include "spec/drafter.h"
 #include "spec/pool.h"
 
 #include <string.h>

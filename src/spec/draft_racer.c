@@ -15,7 +15,6 @@
 // the latest are drafted first, in the program those that its hash map lists first. At temperature > 0 the program is
 // lossy (it samples once for each path); here the acceptance rule decides.
 #include "base/mem.h"
-#include "spec/drafter.h"
 #include "spec/matrix.h"
 
 #include <math.h>

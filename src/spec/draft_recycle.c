@@ -6,11 +6,9 @@
 // verifies the whole tree. For a smaller max_rows this program keeps the most likely rows, by fixed probabilities of
 // the ranks. A token that was never a row has no successors here; in the authors' program the matrix starts with token
 // 0 everywhere, which is not drafted here.
-#include "spec/drafter.h"
 #include "spec/matrix.h"
 
 #include <math.h>
-#include <string.h>
 
 enum { WIDTH = LS_ROW_TOP };
 

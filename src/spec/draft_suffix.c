@@ -14,11 +14,9 @@
 // of the tokens to be remembered, the older one is dropped. An answer's last token is not remembered if no forward was
 // run for it.
 #include "spec/automaton.h"
-#include "spec/drafter.h"
 #include "spec/stream.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 enum { ENDINGS = 8, MAX_CHILDREN = 64 }; // MAX_CHILDREN: examined children of a state, newest first
 

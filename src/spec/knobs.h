@@ -4,7 +4,6 @@
 #include "base/err.h"
 
 #include <stddef.h>
-#include <stdint.h>
 
 typedef enum { LS_KNOB_INT, LS_KNOB_NUMBER, LS_KNOB_SWITCH, LS_KNOB_FILE } ls_knob_kind; // a switch: on or off
 

@@ -5,7 +5,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 static const double DECAY = 0.999; // of the counts, a row
 static const double DECAY_TREE = 0.98;

@@ -1,7 +1,6 @@
 #include "spec/search.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 // ---- evidence

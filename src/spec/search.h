@@ -1,11 +1,8 @@
 // Best-first search for the most likely paths from the root. The children of each row come from look-ups
 // (ls_evidence) and, after rows that a draft model saw, from its predictions.
 #pragma once
-#include "spec/drafter.h"
 #include "spec/pool.h"
 #include "spec/rates.h"
-#include "spec/draft_model.h"
-#include "spec/successors.h"
 #include "spec/usage.h"
 
 // The data behind look-ups for the tokens that may follow a row: a pool (copies of tokens that followed the same tokens

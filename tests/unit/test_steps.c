@@ -311,7 +311,7 @@ static void conversations_hold_every_token_once(void **state) {
                     } else begin(s, q);
                     mark[turn] = want.n;
                     ls_ids_add(&want, q->p, q->n);
-                    assert_ids(ls_session_context(s), want.p, want.n);
+                    assert_ids(&ls_session_dialog(s)->context, want.p, want.n);
                     assert_int_equal(length_of(s), (int32_t)want.n);
                     const ls_trace_header header = {
                         .turn = (uint32_t)turn, .kept = m % 2 ? -1 : (int32_t)mark[turn], .prompt = want};
@@ -327,7 +327,7 @@ static void conversations_hold_every_token_once(void **state) {
                     owed += !ended && !step->forward;
                     ls_ids_add(&want, ls_session_output(s)->p, ls_session_output(s)->n - ended);
                     const bool owes = !ended && !step->forward; // no forward was run for its last token
-                    assert_ids(ls_session_context(s), want.p, want.n - owes);
+                    assert_ids(&ls_session_dialog(s)->context, want.p, want.n - owes);
                     assert_ids(&recorded.dialog->context, want.p, want.n - owes);
                     assert_int_equal(recorded.dialog->uncommitted, owes ? want.p[want.n - 1] : -1);
                 }
@@ -364,7 +364,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
         do next(s);
         while (!step->finish);
         assert_ids(ls_session_output(s), want.p, want.n);
-        assert_memory_equal(ls_session_context(s)->p, prompt.p, prompt.n * sizeof *prompt.p);
+        assert_memory_equal(ls_session_dialog(s)->context.p, prompt.p, prompt.n * sizeof *prompt.p);
         ls_session_free(s);
         ls_ids_free(&prompt), ls_ids_free(&want);
     }
@@ -389,7 +389,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     ls_err err = {0};
     begin(s, &prompt);
     for (int i = 0; i < 4; i++) next(s);
-    size_t n = ls_session_context(s)->n;
+    size_t n = ls_session_dialog(s)->context.n;
     ls_kv_cache *kv_cache = s->kv;
     ls_code (*forward)(ls_kv_cache *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
                        ls_err *) = kv_cache->forward_tree;
@@ -399,7 +399,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     kv_cache->forward_tree = forward;
     next(s);
     assert_ids(ls_session_output(s), want.p, ls_session_output(s)->n);
-    n = ls_session_context(s)->n;
+    n = ls_session_dialog(s)->context.n;
     kv_cache->forward_tree = refuse;
     refusal = LS_E_IO;
     assert_int_equal(ls_session_step(s, step, &err), LS_E_IO);
@@ -407,10 +407,10 @@ static void a_failed_step_ends_the_turn(void **state) {
     kv_cache->forward_tree = forward;
     ls_session_stop(s, LS_FINISH_ERROR);
     assert_int_equal(ls_session_step(s, step, &err), LS_E_USAGE); // no turn is active
-    assert_int_equal(ls_session_context(s)->n, n);
+    assert_int_equal(ls_session_dialog(s)->context.n, n);
     assert_int_equal(length_of(s), (int32_t)n);
     begin(s, &prompt);
-    assert_int_equal(ls_session_context(s)->n, n + prompt.n);
+    assert_int_equal(ls_session_dialog(s)->context.n, n + prompt.n);
     next(s);
     ls_session_free(s);
     ls_ids_free(&prompt), ls_ids_free(&want);

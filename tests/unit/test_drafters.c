@@ -480,8 +480,13 @@ static void a_memory_is_restored_into_another_drafter(void **state) {
         ls_buf memory = {0};
         ls_tree first = test_tree(), second = test_tree();
         const ls_draft_state at = {text, N, 2, top, p, 2, NULL};
-        assert_int_equal(make_with_file(&from, (*m)->name, "", NULL, 7, NULL), LS_OK);
-        assert_int_equal(make_with_file(&to, (*m)->name, "", NULL, 7, NULL), LS_OK);
+        char key[64], path[2][64]; // each has a file of its own if the method has files
+        snprintf(key, sizeof key, "%s.file", (*m)->name);
+        for (int i = 0; i < 2; i++) {
+            snprintf(path[i], sizeof path[i], "/tmp/logitspec-test-%d.%d", (int)getpid(), i);
+            unlink(path[i]);
+            assert_int_equal(make_with_file(i ? &to : &from, (*m)->name, key, path[i], 7, NULL), LS_OK);
+        }
         converse(from, text, 3, N);
         converse(to, text, 1, 2);
         ls_memory_copy(&memory, ls_drafter_memory, from);
@@ -492,6 +497,7 @@ static void a_memory_is_restored_into_another_drafter(void **state) {
         assert_int_equal(first.n, second.n);
         for (int32_t i = 0; i < first.n; i++) assert_int_equal(first.nodes[i].token, second.nodes[i].token);
         to->free(to);
+        for (int i = 0; i < 2; i++) unlink(path[i]);
         ls_buf_free(&memory);
     }
 }

@@ -110,7 +110,7 @@ static ls_code info(const ls_command_line *c, ls_err *err) {
     if (c->n_args != 2) return ls_fail(err, LS_E_USAGE, "usage: logitspec corpus info FILE");
     const ls_code code = ls_corpus_open(&corpus, c->args[1], err);
     if (code) return code;
-    const ls_corpus_facts *f = ls_corpus_get_facts(corpus);
+    const ls_corpus_facts *f = &corpus->facts;
     ls_say(0, "%s: %" PRId64 " tokens, including breaks between texts; tokenizer of %s, %d tokens (%016" PRIx64 ")",
            c->args[1], f->n, f->tokenizer, f->n_vocab, f->tokenizer_id);
     ls_corpus_close(corpus);

@@ -15,12 +15,6 @@ typedef struct {
     ls_corpus_facts facts;
 } header;
 
-struct ls_corpus {
-    ls_buf file;
-    ls_corpus_facts facts;
-    const int32_t *tokens, *suffixes, *first;
-};
-
 // ---- sorting
 
 typedef struct {
@@ -207,10 +201,6 @@ void ls_corpus_close(ls_corpus *c) {
     if (!c) return;
     ls_buf_free(&c->file);
     free(c);
-}
-
-const ls_corpus_facts *ls_corpus_get_facts(const ls_corpus *c) {
-    return &c->facts;
 }
 
 // The token at `depth` of the i-th suffix. A damaged file may give wrong tokens, but never an id outside the

@@ -6,13 +6,12 @@
 // then by position; suffixes that begin at a break are not included. first[t] .. first[t + 1] are the suffixes that
 // begin with t.
 #pragma once
+#include "base/buf.h"
 #include "base/err.h"
 
 #include <stdint.h>
 
 enum { LS_CORPUS_BREAK = -1, LS_CORPUS_DEPTH = 48 };
-
-typedef struct ls_corpus ls_corpus;
 
 typedef struct {        // as in the file
     int64_t n;          // tokens, including breaks
@@ -21,6 +20,12 @@ typedef struct {        // as in the file
     uint64_t tokenizer_id;
     char tokenizer[64]; // name of the vocabulary
 } ls_corpus_facts;
+
+typedef struct {
+    ls_buf file;
+    ls_corpus_facts facts;
+    const int32_t *tokens, *suffixes, *first; // in the file
+} ls_corpus;
 
 // A range of suffixes: all that begin with the same tokens.
 typedef struct {
@@ -34,7 +39,6 @@ ls_code ls_corpus_write(const char *path, const int32_t *tokens, const ls_corpus
 // Reads the file into memory. LS_E_PARSE: not a corpus, of another version, or cut short.
 ls_code ls_corpus_open(ls_corpus **out, const char *path, ls_err *err);
 void ls_corpus_close(ls_corpus *c); // accepts NULL
-const ls_corpus_facts *ls_corpus_get_facts(const ls_corpus *c);
 // The suffixes that begin with the longest ending of tail[0..n) that occurs in the corpus, of at most `most` tokens.
 // *length: the ending's tokens. If the last token does not occur, the range is empty and *length is 0.
 ls_corpus_range ls_corpus_find(const ls_corpus *c, const int32_t *tail, int32_t n, int32_t most, int32_t *length);

@@ -100,7 +100,7 @@ static ls_miss rest_miss(const ls_drafter *base, const ls_draft_question *q, ls_
 }
 
 static int32_t rest_pool_size(const ls_drafter *base) {
-    return (int32_t)ls_corpus_get_facts(((const drafter *)base)->corpus)->n;
+    return (int32_t)((const drafter *)base)->corpus->facts.n;
 }
 
 static void rest_arrays(void *d, ls_memory_visit *v) {
@@ -127,7 +127,7 @@ static ls_code rest_set_up(ls_drafter *base, const ls_draft_setup *setup, ls_err
                        "use --set rest.corpus=my.corpus");
     const ls_code code = ls_corpus_open(&d->corpus, d->path, err);
     if (code) return code;
-    const ls_corpus_facts *f = ls_corpus_get_facts(d->corpus);
+    const ls_corpus_facts *f = &d->corpus->facts;
     return setup->tokenizer_id && f->tokenizer_id != setup->tokenizer_id
                ? ls_fail(err, LS_E_USAGE,
                          "%s: built with the tokenizer of %s, but the model has that of %s; build it again", d->path,

@@ -57,9 +57,44 @@ typedef struct {
     ls_miss miss;               // the answer so far
 } ls_growth;
 
+enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
+
+typedef enum { LS_OVERLAP_AUTO, LS_OVERLAP_ON, LS_OVERLAP_OFF } ls_overlap;
+
+// How a draft model drafts (the options draft.*). 0 means the method's number.
+typedef struct {
+    const char *model;   // as for ls_model_load; NULL or "": the target's own file
+    const char *weights; // format of its weights in memory; "auto": as in the file
+    const char *head;    // folder of a trained head, for the methods that need one
+    int32_t layers;     // first layers of the model to use; 0: all, or half if the model is otherwise the target itself
+    int32_t depth;      // largest number of forwards of a step
+    int32_t width;      // largest number of rows of a forward
+    int32_t threads;    // of its forwards; 0: as for the target
+    const char *device; // its device; NULL or "auto": the target's
+    ls_overlap overlap; // whether it drafts beside the target's forward
+} ls_draft_options;
+
+// The environment of a drafter.
+typedef struct {
+    const ls_knob_value *knobs; // of its method, in their order; NULL: the defaults
+    const char *tokenizer;      // name of the vocabulary, for messages; it outlives the drafter
+    int32_t n_vocab;            // 0: not known
+    uint64_t tokenizer_id;      // identifies the vocabulary; a file of remembered tokens is for one vocabulary
+    const ls_eos_set *ends;     // tokens that end an answer: nothing is drafted after them; NULL: not known
+    bool read_only;             // do not write to disk
+    ls_draft_options draft;
+    // Gives the draft model that `draft` names; NULL: not available (a simulation).
+    ls_code (*draft_model)(void *of, const ls_draft_options *draft, ls_draft_model **out, ls_err *err);
+    // Gives the heads that guess by position, from draft.head; NULL: not available.
+    ls_code (*multi_head)(void *of, const ls_draft_options *draft, ls_multi_head **out, ls_err *err);
+    void *of;
+    // Receives messages for the user, also when the drafter is freed; may be NULL.
+    void (*note)(void *ud, const char *text);
+    void *ud;
+} ls_draft_setup;
+
 typedef struct ls_method ls_method;
 typedef struct ls_drafter ls_drafter;
-typedef struct ls_draft_setup ls_draft_setup;
 struct ls_drafter {
     const ls_method *method;
     size_t size; // of its struct, which begins with an ls_drafter
@@ -109,42 +144,6 @@ void ls_drafter_free(ls_drafter *d); // its block, the arrays that it lists, and
 // Whether the drafter has the token at the place, and if it was not drafted, why. Called between `propose` and `learn`,
 // for the tree proposed last (some of its rows may have been cut). d->miss must not be NULL.
 ls_miss ls_drafter_miss(ls_drafter *d, const ls_draft_question *q);
-
-enum { LS_DRAFT_DEPTH = 6, LS_DRAFT_WIDTH = 4 };
-
-typedef enum { LS_OVERLAP_AUTO, LS_OVERLAP_ON, LS_OVERLAP_OFF } ls_overlap;
-
-// How a draft model drafts (the options draft.*). 0 means the method's number.
-typedef struct {
-    const char *model;   // as for ls_model_load; NULL or "": the target's own file
-    const char *weights; // format of its weights in memory; "auto": as in the file
-    const char *head;    // folder of a trained head, for the methods that need one
-    int32_t layers;     // first layers of the model to use; 0: all, or half if the model is otherwise the target itself
-    int32_t depth;      // largest number of forwards of a step
-    int32_t width;      // largest number of rows of a forward
-    int32_t threads;    // of its forwards; 0: as for the target
-    const char *device; // its device; NULL or "auto": the target's
-    ls_overlap overlap; // whether it drafts beside the target's forward
-} ls_draft_options;
-
-// The environment of a drafter.
-struct ls_draft_setup {
-    const ls_knob_value *knobs; // of its method, in their order; NULL: the defaults
-    const char *tokenizer;      // name of the vocabulary, for messages; it outlives the drafter
-    int32_t n_vocab;            // 0: not known
-    uint64_t tokenizer_id;      // identifies the vocabulary; a file of remembered tokens is for one vocabulary
-    const ls_eos_set *ends;     // tokens that end an answer: nothing is drafted after them; NULL: not known
-    bool read_only;             // do not write to disk
-    ls_draft_options draft;
-    // Gives the draft model that `draft` names; NULL: not available (a simulation).
-    ls_code (*draft_model)(void *of, const ls_draft_options *draft, ls_draft_model **out, ls_err *err);
-    // Gives the heads that guess by position, from draft.head; NULL: not available.
-    ls_code (*multi_head)(void *of, const ls_draft_options *draft, ls_multi_head **out, ls_err *err);
-    void *of;
-    // Receives messages for the user, also when the drafter is freed; may be NULL.
-    void (*note)(void *ud, const char *text);
-    void *ud;
-};
 
 struct ls_method {
     const char *name, *summary;

@@ -135,7 +135,7 @@ static void look_up(const ls_corpus *c, const int32_t *tail, int32_t n) {
     EXPECT(length >= 0 && length <= n && (length ? r.lo < r.hi : r.lo == r.hi));
     for (int32_t i = r.lo; i < r.hi;) {
         const ls_corpus_range next = ls_corpus_next(c, r, length, i, &token);
-        EXPECT(token >= LS_CORPUS_BREAK && token < ls_corpus_get_facts(c)->n_vocab);
+        EXPECT(token >= LS_CORPUS_BREAK && token < c->facts.n_vocab);
         i = next.hi > i ? next.hi : i + 1; // a damaged file's ranges may be empty
     }
 }

@@ -40,8 +40,8 @@ static void look_ups_equal_a_search(void **state) {
         write_corpus(round % 2 ? 5 : 60, 1 + round);
         ls_corpus *c;
         assert_int_equal(ls_corpus_open(&c, path, NULL), LS_OK);
-        assert_int_equal(ls_corpus_get_facts(c)->n, N);
-        assert_string_equal(ls_corpus_get_facts(c)->tokenizer, "some model");
+        assert_int_equal(c->facts.n, N);
+        assert_string_equal(c->facts.tokenizer, "some model");
         for (int k = 0; k < 300; k++) {
             int32_t tail[16], length;
             const int32_t at = (int32_t)(ls_uniform_at(32, (uint64_t)k) * (N - 20));

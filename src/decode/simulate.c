@@ -49,12 +49,6 @@ size_t ls_recording_output(const ls_recording *r) {
     return r->text.n - r->n_context;
 }
 
-static int known_of(const ls_top_entry *top, int most) {
-    int n = 0;
-    while (n < most && top[n].id >= 0) n++;
-    return n;
-}
-
 static uint64_t path_key(size_t position, const int32_t *tokens, int32_t n) {
     return ls_hash_bytes(tokens, (size_t)n * sizeof *tokens) ^ (position + 1) * 0x9E3779B97F4A7C15u;
 }
@@ -100,8 +94,9 @@ void ls_recording_more(ls_recording *r, size_t position, const ls_step *s) {
     for (int i = 0; i < s->tree.n; i++) {
         const ls_node *n = &s->tree.nodes[i];
         const int32_t len = leave(&s->tree, on_path, i, path);
-        describe_place(r, position + (size_t)(n->depth - len) + !len, path, len, n->top, known_of(n->top, LS_ROW_TOP),
-                       n->lse);
+        int known = 0;
+        while (known < LS_ROW_TOP && n->top[known].id >= 0) known++;
+        describe_place(r, position + (size_t)(n->depth - len) + !len, path, len, n->top, known, n->lse);
     }
 }
 

@@ -116,7 +116,8 @@ static int legend(const ls_chart *c, ls_buf *out) {
     for (size_t i = 0; i < c->n; i++) names += !c->series[i].aside;
     for (size_t i = 0; names > 1 && i < c->n; i++) {
         if (c->series[i].aside) continue;
-        const double x = RIGHT + column * (at % per_line), y = TOP + LEGEND * (at / per_line);
+        const int line = at / per_line;
+        const double x = RIGHT + column * (at % per_line), y = TOP + LEGEND * line;
         at++;
         if (!out) continue;
         ls_buf_fmt(out, "<rect x=\"%.1f\" y=\"%.1f\" width=\"10\" height=\"10\" fill=\"%s\"/>\n", x, y,

@@ -1,5 +1,5 @@
 // The token table: bytes of every id, special tokens, and the encoder: byte-level BPE, BPE over characters or Unigram.
-// Sources: GGUF metadata tokenizer.ggml.* (engine/vocab_gguf.h), Hugging Face's tokenizer.json,
+// Sources: GGUF metadata tokenizer.ggml.* (engine/vocab_gguf.c), Hugging Face's tokenizer.json,
 // sentencepiece's tokenizer.model.
 #pragma once
 #include "base/buf.h"

@@ -43,8 +43,11 @@ static int lighten(field *f, int n) {
         if (f[i].tail && (tail < 0 || f[i].weight < f[tail].weight)) tail = i;
         if (f[i].weight < f[lightest].weight) lightest = i;
     }
-    if (tail < 0) memmove(f + lightest, f + lightest + 1, (size_t)(--n - lightest) * sizeof *f);
-    else f[tail].tail = NULL;
+    if (tail >= 0) {
+        f[tail].tail = NULL;
+        return n;
+    }
+    for (n--; lightest < n; lightest++) f[lightest] = f[lightest + 1];
     return n;
 }
 

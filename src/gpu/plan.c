@@ -109,11 +109,18 @@ int32_t lsg_large_stages(lsg_format format, lsg_gpu gpu) {
 
 /* By estimate a multiprocessor computes about three times as many products in a time as with the blocks for few rows
  * where weights are plain, and half as many again where they have scales. So it is enough if a third of the
- * multiprocessors, or all, have a block. Not measured. */
+ * multiprocessors, or all, have a block. Half as many rows are bounded by what blocks read: there it is enough if half
+ * as many blocks, of twice as many outputs each, are done as soon. Not measured. */
 int lsg_matmul_is_large(lsg_format format, int32_t rows, int32_t n_out, const lsg_cut *cut) {
-    const int64_t blocks = ceil_div(rows, LSG_LARGE_ROWS) * ceil_div(n_out, lsg_large_out(format)) * cut->chunks;
-    if (cut->large == LSG_LARGE_OFF || rows < LSG_LARGE_ROWS) return 0;
-    return cut->large == LSG_LARGE_ALWAYS || blocks * (lsg_is_plain(format) ? 3 : 1) >= cut->gpu.multiprocessors;
+    const int64_t most = cut->gpu.multiprocessors, of_out = ceil_div(n_out, lsg_large_out(format)) * cut->chunks;
+    if (cut->large == LSG_LARGE_OFF) return 0;
+    if (rows >= LSG_LARGE_ROWS)
+        return cut->large == LSG_LARGE_ALWAYS ||
+               ceil_div(rows, LSG_LARGE_ROWS) * of_out * (lsg_is_plain(format) ? 3 : 1) >= most;
+    if (format != LSG_BF16 || rows <= LSG_LARGE_ROWS / 4 || rows > LSG_LARGE_ROWS / 2) return 0;
+    if (lsg_large_stages(format, cut->gpu) < 3) return 0;
+    return cut->large == LSG_LARGE_ALWAYS ||
+           2 * ceil_div(of_out, most) <= ceil_div(ceil_div(n_out, LSG_BLOCK_OUT) * cut->chunks, most);
 }
 
 int32_t lsg_tail_rows(int32_t group) {

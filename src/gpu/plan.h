@@ -26,7 +26,7 @@ enum {
     LSG_SLICES = 2,      /* of a stage's groups, each summed by itself: the first half and the second */
     LSG_BLOCK_OUT = LSG_BLOCK_TILES * LSG_TILE,
 
-    LSG_LARGE_ROWS = 128, /* rows of a block of large tiles; groups of its stages */
+    LSG_LARGE_ROWS = 128, /* rows of a block of large tiles, or half as many; groups of its stages */
     LSG_LARGE_GROUPS = 2,
     LSG_LARGE_QUERIES = 128, /* queries of a large block of attention, 16 of each warp; its chunks, at most; */
     LSG_LARGE_CHUNKS = 4,
@@ -151,9 +151,9 @@ int32_t lsg_matmul_shared(lsg_format format, int32_t eights, int64_t blocks, con
 LSG_CONSTANT int32_t lsg_large_out(int format) { /* outputs of a block of large tiles */
     return lsg_is_plain(format) ? 256 : 128;
 }
-/* Large tiles: a block has lsg_large_out outputs of LSG_LARGE_ROWS rows and computes the slices one after the other.
- * Its shared memory, in bytes: stages of LSG_LARGE_GROUPS groups, 2 or 3, weights and then inputs; sums of two stages'
- * inputs. */
+/* Large tiles: a block has lsg_large_out outputs of LSG_LARGE_ROWS rows, or of half as many, and computes the slices
+ * one after the other. Its shared memory, in bytes: stages of LSG_LARGE_GROUPS groups, 2 or 3, weights and then inputs;
+ * sums of two stages' inputs. */
 typedef struct {
     int32_t weights, inputs, totals, shared;
 } lsg_large_plan;

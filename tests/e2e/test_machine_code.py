@@ -113,18 +113,20 @@ class Rules(unittest.TestCase):
     def test_variants_that_are_missing(self):
         self.assertEqual(machine_code.check([]), ["There is no machine code."])
         found = machine_code.check([read(LOOP[:5] + ["NOP"] * 90 + LOOP[5:])])
-        self.assertEqual(len(found), 2 * 8 + 3 * 4 + 3 - 1 + 6 + 2)
+        self.assertEqual(len(found), 2 * 8 + 3 * 4 + 3 - 1 + 6 + 2 + 1)
         self.assertIn("matmul<Q8S, 24> is not there for sm_90.", found)
-        self.assertIn("matmul_large<Q8S, 3> is not there for sm_90.", found)
+        self.assertIn("matmul_large<Q8S, 3, 128> is not there for sm_90.", found)
 
     def test_large_tiles(self):
         """Registers are kept for all stages in the stack's few bytes, but nothing is spilled or loaded in the innermost loop."""
         def of(name, *code, **used):
             return problems([*code, "@!P1 BRA 0x10", "EXIT"], name, **used)
-        q4, bf16 = "matmul_largeILi2ELi3EE", "matmul_largeILi0ELi2EE"
+        q4, bf16, fewer = "matmul_largeILi2ELi3ELi128EE", "matmul_largeILi0ELi2ELi128EE", "matmul_largeILi0ELi3ELi64EE"
         hmma = ["HMMA.16816.F32.BF16 R24, R24, R20, RZ"] * 64
         self.assertEqual(of(q4, *hmma[:32], registers=255, stack=16), [])
         self.assertEqual(of(bf16, *hmma, *hmma), [])
+        self.assertEqual(of(fewer, *hmma), [])
+        self.one(of(fewer, *hmma[:32], *["NOP"] * 100), "the ceiling is 123.75")
         self.one(of(bf16, *hmma, stack=16), "16 bytes of stack")
         self.one(of(q4, *hmma[:31]), "has 31 HMMA in its loop, not 32")
         self.one(of(q4, *hmma[:32], *["NOP"] * 200), "instructions a group in its loop; the ceiling is 200")

@@ -286,7 +286,7 @@ static void time_rows(lst_kv_cache *s, const shape *of, const char *weights, int
         int32_t tokens[LST_MAX_ROWS], parents[LST_MAX_ROWS];
         double wall[MOST_STEPS], device[MOST_STEPS];
         if (options.tiny && counts[k] > 16) break;
-        if (large && !options.tiny && counts[k] < 64) continue;
+        if (large && !options.tiny && counts[k] < 48) continue;
         random_prompt(tokens, counts[k], of);
         for (int i = 0; i < counts[k]; i++) parents[i] = !i ? -1 : i % 8 == 1 ? 0 : i - 1;
         for (int i = -warm; i < n; i++) {
@@ -409,8 +409,11 @@ static void measure(const shape *whole, const char *weights) {
     p_lst_kv_cache_free(s);
     use_large_tiles(true);
     MUST(p_lst_kv_cache_new(&s, m, n_context, 0));
-    MUST(p_lst_prefill(s, ids, contexts[CONTEXTS - 1], &greedy, NULL, NULL, NULL));
-    time_rows(s, of, weights, contexts[CONTEXTS - 1], true);
+    for (int c = 0; c < CONTEXTS; c++) {
+        const int32_t at = p_lst_length(s);
+        MUST(p_lst_prefill(s, ids + at, contexts[c] - at, &greedy, NULL, NULL, NULL));
+        time_rows(s, of, weights, contexts[c], true);
+    }
     p_lst_kv_cache_free(s);
     time_prefill(m, of, weights);
     p_lst_model_close(m);

@@ -42,7 +42,8 @@ MATMUL = {
 }
 PLANNED = "sm_90"
 MEASURED = ("sm_80", PLANNED)  # architectures that these ceilings were taken on; the rules hold for all
-# The matmul of many rows, by format: HMMA of a warp for a group of 32 inputs (exactly), and instructions in its innermost
+# The matmul of many rows, by format, for blocks of 128: HMMA of a warp for a group of 32 inputs (exactly; of 64 rows half as
+# many, and no more than three quarters of the instructions), and instructions in its innermost
 # loop (of plain formats that of stages, with its copies); bytes of stack for what the loop of stages around it does not keep in registers.
 LARGE = {"BF16": (64, 165, 0), "F16": (128, 490, 0), "Q4": (32, 200, 16), "Q8": (32, 200, 16), "Q4S": (32, 200, 16), "Q8S": (32, 280, 0)}
 REGISTERS = 168  # of the other kernels: a multiprocessor holds 384 threads of 168 registers
@@ -94,8 +95,8 @@ class Kernel(NamedTuple):
 
     def __str__(self):
         args = self.args
-        if self.name in ("matmul", "matmul_large"):  # rows, or stages
-            args = FORMATS[args[0]][0], args[1] * (8 if self.name == "matmul" else 1)
+        if self.name in ("matmul", "matmul_large"):  # rows, or stages and rows
+            args = FORMATS[args[0]][0], args[1] * (8 if self.name == "matmul" else 1), *args[2:]
         return self.name + (f"<{', '.join(map(str, args))}>" if args else "")
 
 
@@ -272,11 +273,13 @@ def check_large(k):
         yield "has no innermost loop with HMMA"
         return
     loop, (hmma, planned, _) = k.loops[0], LARGE[FORMATS[k.args[0]][0]]
+    if k.args[2] == 64:
+        hmma, planned = hmma // 2, planned * 3 / 4
     groups = loop.hmma / hmma
     if groups not in (1, 2):
         yield f"has {loop.hmma} HMMA in its loop, not {hmma} or twice as many"
     elif k.arch in MEASURED and loop.instructions / groups > planned:
-        yield f"has {loop.instructions / groups:g} instructions a group in its loop; the ceiling is {planned}"
+        yield f"has {loop.instructions / groups:g} instructions a group in its loop; the ceiling is {planned:g}"
     if loop.loads or loop.local:
         yield f"loads memory to registers in its loop ({loop.loads} LDG, {loop.local} LDL and STL)"
 
@@ -319,8 +322,9 @@ def check(kernels):
     for arch in sorted({k.arch for k in kernels}):
         problems += [f"matmul<{f}, {8 * n}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS) for n in range(1, len(MATMUL[f][1]) + 1)
                      if (arch, "matmul", (i, n)) not in seen]
-        problems += [f"matmul_large<{f}, {n}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS) for n in (2, 3)
-                     if (n == 3 or f in ("BF16", "F16")) and (arch, "matmul_large", (i, n)) not in seen]
+        problems += [f"matmul_large<{f}, {n}, {rows}> is not there for {arch}." for i, (f, *_) in enumerate(FORMATS)
+                     for n, rows in ((2, 128), (3, 128), (3, 64)) if (f == "BF16" or rows == 128 and (n == 3 or f == "F16"))
+                     and (arch, "matmul_large", (i, n, rows)) not in seen]
     return problems + [f"{k} for {k.arch} {what}." for k in kernels for what in (*check_kernel(k), *check_plan(k))]
 
 

@@ -210,7 +210,7 @@ static void large_tiles_have_the_bits_of_a_row_alone(void) {
     } shapes[] = {{1, 256, WHOLE},    {40, 32, WHOLE},   {264, 96, WHOLE},  {300, 1280, WHOLE},
                   {600, 1024, WHOLE}, {232, 1280, 5},    {232, 1280, 16},   {232, 1280, 27},
                   {232, 1280, 40},    {512, 768, WHOLE}, {72, 2304, WHOLE}, {300, 1280, 39}};
-    const int32_t counts[] = {128, 129, 191, 256, 300};
+    const int32_t counts[] = {33, 47, 64, 128, 129, 191, 256, 300};
     for (size_t t = 0; t < LENGTH(of_format); t++)
         for (size_t i = t; i < LENGTH(shapes); i += t ? 3 : 1) { // all shapes of bf16
             lsg_matrix shape;
@@ -223,11 +223,12 @@ static void large_tiles_have_the_bits_of_a_row_alone(void) {
                 cut.chunks = (groups + cut.chunk_groups - 1) / cut.chunk_groups;
             }
             cut.large = LSG_LARGE_ALWAYS;
-            CHECK(lsg_matmul_is_large(m.host.format, counts[0], m.host.n_out, &cut) &&
-                      !lsg_matmul_is_large(m.host.format, counts[0] - 1, m.host.n_out, &cut),
-                  "large tiles are not taken from %d rows on", (int)counts[0]);
+            const size_t least = t ? 3 : 0; // few rows are for bf16 alone
+            CHECK(lsg_matmul_is_large(m.host.format, counts[least], m.host.n_out, &cut) &&
+                      !lsg_matmul_is_large(m.host.format, counts[least] - 1, m.host.n_out, &cut),
+                  "large tiles are not taken from %d rows on", (int)counts[least]);
             m.host.cut = m.device.cut = cut;
-            check_matmul(&m, counts + i % 3, 3); // the second one with two stages
+            check_matmul(&m, counts + least + i % (6 - least), 3); // the second one with two stages
         }
 }
 

@@ -1,10 +1,12 @@
 // Matmul of many rows (prompts, large trees) in large tiles, with the bits of gpu_matmul.cu.
 //
 // A block has 256 outputs of 128 rows, a warp 64 of 64: a byte that comes from the second-level cache or from shared
-// memory serves more products than in the blocks for few rows. Of weights with scales a block has half as many outputs,
-// so that two fit on a multiprocessor. Registers hold that many sums of one slice of the inputs. So a block computes
-// one slice after the other, and the first one's sums wait in y, where the thread that wrote them takes them again.
-// Products, groups, slices and chunks are those of gpu_matmul.cu, in its order, by its functions.
+// memory serves more products than in the blocks for few rows. For fewer rows a block of plain weights has 64 of them,
+// and a warp 32 outputs: such blocks read half as many bytes of inputs as those for few rows. Of weights with scales a
+// block has half as many outputs, so that two fit on a multiprocessor. Registers hold that many sums of one slice of
+// the inputs. So a block computes one slice after the other, and the first one's sums wait in y, where the thread that
+// wrote them takes them again. Products, groups, slices and chunks are those of gpu_matmul.cu, in its order, by its
+// functions.
 //
 // Weights and inputs come stage by stage, by asynchronous copies of the whole block. A row's 128 bytes of a stage
 // change halves in every other row, so that what lanes read at once lies in different banks.
@@ -13,10 +15,10 @@
 namespace {
 
 constexpr int GROUPS = LSG_LARGE_GROUPS, PER = OWN / GROUPS; // groups of a stage; stages of OWN groups
-constexpr int ROWS = LSG_LARGE_ROWS, EIGHTS = 8;             // of a block; eights of a warp
+constexpr int EIGHTS = 8;                                    // of rows, of a warp
 static_assert(GROUPS == 2 && PER == 2, "a row has 128 bytes of a stage");
 
-template <int F, int STAGES> struct Large {
+template <int F, int STAGES, int ROWS> struct Large {
     static constexpr lsg_large_plan PLAN = lsg_large_plan_of(F, STAGES);
     static constexpr int TILE = lsg_tile_bytes(F), TILES = lsg_large_out(F) / LSG_TILE,
                          OWN_TILES = TILES * ROWS / (8 * EIGHTS) / WARPS, // of a warp
@@ -31,10 +33,10 @@ template <int F> constexpr int BLOCKS = 1;
 template <int F> constexpr int BLOCKS = plain<F> || parts<F> == 2 ? 1 : 2;
 #endif
 
-template <int F, int STAGES>
+template <int F, int STAGES, int ROWS>
 __global__ void __launch_bounds__(32 * WARPS, BLOCKS<F>)
     matmul_large(lsg_matrix m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows) {
-    using P = Large<F, STAGES>;
+    using P = Large<F, STAGES, ROWS>;
     LSG_SHARED(unsigned char, shared); // [STAGES] of [TILES][GROUPS] tiles and [ROWS][GROUPS] inputs; [2] totals
     const int lane = threadIdx.x % 32, warp = __shfl_sync(0xFFFFFFFFu, (int)threadIdx.x / 32, 0);
     constexpr int TILES = P::TILES, OWN_TILES = P::OWN_TILES;
@@ -177,22 +179,25 @@ __global__ void __launch_bounds__(32 * WARPS, BLOCKS<F>)
     }
 }
 
-template <int F, int STAGES>
+template <int F, int STAGES, int ROWS>
 int run(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
         lsg_stream stream) {
     constexpr int OUT = lsg_large_out(F);
     // blocks of the same weights run side by side
     const dim3 grid(lsg_blocks(rows, ROWS), lsg_blocks(m.n_out, OUT), (unsigned)m.cut.chunks);
     const size_t shared = (size_t)lsg_large_shared((lsg_format)F, (int64_t)grid.x * grid.y * grid.z, &m.cut);
-    return lsg_launch(matmul_large<F, STAGES>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
+    return lsg_launch(matmul_large<F, STAGES, ROWS>, grid, 32 * WARPS, shared, stream, m, x, y, rows_y, rows, n_rows);
 }
 
 template <int F>
 int run_large(const lsg_matrix &m, const uint16_t *x, float *y, int32_t rows_y, int32_t rows, const int32_t *n_rows,
               lsg_stream s) {
+    constexpr int MOST = LSG_LARGE_ROWS;
+    if constexpr (F == LSG_BF16)
+        if (rows < MOST) return run<F, 3, MOST / 2>(m, x, y, rows_y, rows, n_rows, s);
     if constexpr (lsg_large_plan_of(F, 3).shared > LSG_BLOCK_SHARED)
-        if (lsg_large_stages((lsg_format)F, m.cut.gpu) == 2) return run<F, 2>(m, x, y, rows_y, rows, n_rows, s);
-    return run<F, 3>(m, x, y, rows_y, rows, n_rows, s);
+        if (lsg_large_stages((lsg_format)F, m.cut.gpu) == 2) return run<F, 2, MOST>(m, x, y, rows_y, rows, n_rows, s);
+    return run<F, 3, MOST>(m, x, y, rows_y, rows, n_rows, s);
 }
 
 } // namespace

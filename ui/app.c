@@ -100,18 +100,20 @@ static void send_asked(app *a) {
     ui_send_asked(s, a->screen.source);
 }
 
-static void save_display(app *a) {
-    ui_state *s = &a->screen.state;
+bool ui_screen_save(ui_screen *screen) {
+    ui_state *s = &screen->state;
     ls_err err;
+    if (!s->asked.save_to) return false;
     ui_canvas file = {.utf8 = true, .ascii = s->view.ascii}; // whatever this terminal shows
-    ui_canvas_resize(&file, a->screen.canvas.rows, a->screen.canvas.cols);
+    ui_canvas_resize(&file, screen->canvas.rows, screen->canvas.cols);
     ui_render(s, &file);
     const char *replaces = ls_replaces(s->asked.save_to);
-    if (ui_canvas_save(&file, a->screen.theme, s->asked.save_to, &err)) ui_say_error(s, "%s", err.msg);
+    if (ui_canvas_save(&file, screen->theme, s->asked.save_to, &err)) ui_say_error(s, "%s", err.msg);
     else ui_say(s, "saved %.280s%s", s->asked.save_to, replaces);
     ui_canvas_free(&file);
     free(s->asked.save_to);
     s->asked.save_to = NULL;
+    return true;
 }
 
 // Opens the prompt in the user's own editor. An editor that fails changes nothing.
@@ -211,10 +213,7 @@ static void loop(app *a) {
             s->asked.to_copy = NULL;
         }
         if (a->dirty && ls_now_ns() - a->last_frame_ns >= frame_ns(a)) app_draw(a);
-        if (s->asked.save_to) {
-            save_display(a);
-            a->dirty = true;
-        }
+        a->dirty |= ui_screen_save(&a->screen);
     }
 }
 

@@ -44,6 +44,8 @@ void ui_screen_open(ui_screen *s, ls_source *source, const ui_options *o, const 
 void ui_screen_draw(ui_screen *s, int rows, int cols); // on its canvas
 // Begins, continues or leaves the tour as the state requests it. True: something else is shown now.
 bool ui_screen_follow(ui_screen *s);
+// Writes the display into the file that `:save-display` named, and says so. False: none was named.
+bool ui_screen_save(ui_screen *s);
 // LS_E_BACKEND and the reason if the conversation's source failed.
 ls_code ui_failure(const ui_screen *s, ls_err *err);
 int ui_screen_close(ui_screen *s); // returns the exit code

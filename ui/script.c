@@ -43,6 +43,9 @@ static void go_on(player *p, int ms) {
     }
     ui_demo_is_due(s, ls_now_ns());
     ui_send_asked(s, p->screen.source);
+    ui_screen_save(&p->screen);
+    if (s->asked.editor) ui_say_error(s, "a script opens no editor");
+    s->asked.editor = false;
     if (ls_now_ns() - p->frame_ns >= FRAME_MS * 1000000ull) script_draw(p);
 }
 

@@ -101,6 +101,19 @@ key q
                 self.assertEqual((r.returncode, r.stderr.splitlines()[-1]), (2, f"logitspec: {path}:2: cannot save '{d}/{name}': its name must end in .txt, .ansi or .svg"))
                 self.assertEqual(os.listdir(d), ["keys.script"])
 
+    def test_commands_that_need_the_terminal_say_so_or_work(self):
+        with tempfile.TemporaryDirectory() as d:
+            r, _ = self.play(d, f"""wait READY
+type :save-display {d}/a.txt
+key Enter
+wait saved {d}/a.txt
+key F3
+wait a script opens no editor
+""", *SCRIPT)
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+            with open(os.path.join(d, "a.txt"), encoding="utf-8") as f:
+                self.assertIn("READY", f.read())
+
     def test_a_script_drives_the_screen_and_saves_it(self):
         with tempfile.TemporaryDirectory() as d:
             r, _ = self.play(d, f"""# a comment

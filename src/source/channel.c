@@ -22,8 +22,9 @@ static const struct {
     const char *name;
     refused refused;
     bool recording;
+    enum { HIDDEN, SHOWN, SETTING } text; // in logs
 } commands[] = {
-#define COMMAND(name, in_logs, refused, recording) {in_logs, refused, recording},
+#define COMMAND(name, in_logs, refused, recording, text) {in_logs, refused, recording, text},
 #include "source/commands.def"
 #undef COMMAND
 };
@@ -33,9 +34,8 @@ static const struct {
 static void log_command(const ls_command *c) {
     if (!ls_log_is_on()) return;
     const char *text = c->text ? c->text : "";
-    const bool shown = c->kind == LS_CMD_SET ? ls_log_may_hold(text)
-                                             : c->kind == LS_CMD_SAVE || c->kind == LS_CMD_LOAD ||
-                                                   c->kind == LS_CMD_RIVAL || ls_log_has_text();
+    const bool setting = commands[c->kind].text == SETTING,
+               shown = setting ? ls_log_may_hold(text) : commands[c->kind].text == SHOWN || ls_log_has_text();
     ls_log("command %s, n %d, %zu bytes%s%s", commands[c->kind].name, c->n, strlen(text), shown && *text ? ": " : "",
            shown ? text : "");
 }

@@ -15,6 +15,13 @@
 #include <unistd.h>
 #include <cmocka.h>
 
+enum {
+    N_COMMANDS = 0
+#define COMMAND(...) +1
+#include "source/commands.def"
+#undef COMMAND
+};
+
 static int n_woken;
 
 static void count_wake(void *ud) {
@@ -464,7 +471,7 @@ static void the_source_shows_one_request(void **state) {
     ls_feed_put(f, 2, trace.p, trace.n);
     set(f, 2, LS_REQUEST_DONE);
     take(s, &v, follows_second);
-    for (int kind = LS_CMD_PROMPT; kind <= LS_CMD_RIVAL; kind++)
+    for (int kind = LS_CMD_PROMPT; kind < N_COMMANDS; kind++)
         if (kind != LS_CMD_OPEN)
             assert_int_equal(s->command(s, &(ls_command){.kind = (ls_command_kind)kind, .n = 1, .text = "x"}, &err),
                              LS_E_UNSUPPORTED);

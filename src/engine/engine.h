@@ -95,9 +95,10 @@ struct ls_checkpoint; // model/checkpoint.h
 // closed.
 ls_code ls_engine_open(ls_engine **out, const struct ls_checkpoint *c, const ls_engine_options *opt, ls_err *err);
 typedef struct {
-    char level[128];    // of the CPU's kernels
-    char torch[48];     // "libtorch ..."; "": it cannot be loaded, no_torch says why
-    char no_torch[600]; //
+    char level[128]; // of the CPU's kernels
+    char torch[48];  // "libtorch ..."; "": it cannot be loaded, no_torch says why
+    char no_torch[600];
 } ls_compute_facts;
-// Only loads liblstorch.so. LS_E_USAGE: LOGITSPEC_CPU is no CPU level.
+// Loads liblstorch.so, if it is there, and looks for the CPU's level; no model. LS_E_USAGE: LOGITSPEC_CPU is no CPU
+// level.
 ls_code ls_compute_look(ls_compute_facts *out, ls_err *err);

@@ -175,7 +175,7 @@ def cases(i):
     a, b, z, suite = (i.path(n) for n in ("a.jsonl", "b.jsonl", "a.jsonl.zst", "suite.jsonl"))
     keys = KEYS.replace("{t}", z)
     # the heavy frame of a panel: Esc was read alone (with a key right behind it, it is Alt)
-    talk = [(None, b"Retrieval\r"), (rb"READY", b":save talk.jsonl\r"), (rb"talk", b"\x1b"), ("┏".encode(), b"q")]
+    talk = [(None, b"Retrieval\r"), (rb"continues", b":save talk.jsonl\r"), (rb"talk", b"\x1b"), ("┏".encode(), b"q")]
     return [
         Case("chat-script", ["chat", *SCRIPT, "--max-tokens", "24", "--seed", "3", "--script", "{w}/keys", "--trace", "{w}/t.jsonl"],
              {"screen.svg": svg, "talk.jsonl": trace, "t.jsonl": trace}, history=True, env={"KEYS": keys}),

@@ -43,11 +43,10 @@ void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, 
 }
 
 const ls_cost_preset ls_cost_presets[] = {
-    {"free", "1:1,64:1", "64 rows take as long as one row"},
-    {"h200", "1:0.86,2:0.94,4:0.97,8:1.03,16:1.08,32:1.18,64:1.27",
-     "times of the default model's forwards on an NVIDIA H200 (27 November 2026)"},
-    {0},
-};
+#define PRESET(name, points, help) {name, points, help},
+    LS_COST_PRESETS(PRESET)
+#undef PRESET
+        {0}};
 
 static double with_digits(double x) {
     char digits[32];

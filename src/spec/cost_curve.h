@@ -34,8 +34,13 @@ typedef struct {
 // Makes a curve from the times of some numbers of rows, in ascending order: linear between them, proportional above.
 // awake: experts awake in these forwards, above the largest size the same; NULL: no mixture.
 void ls_cost_of_points(ls_cost_curve *z, const int32_t *rows, const double *ms, const double *awake, size_t n);
-#define LS_COST_CHOICES "auto|free|h200" // and the points of a curve
-// Named curves reproduce the trees of another machine.
+// Named curves reproduce the trees of another machine: PRESET(name, points, help).
+#define LS_COST_PRESETS(PRESET)                                                                                        \
+    PRESET("free", "1:1,64:1", "64 rows take as long as one row")                                                      \
+    PRESET("h200", "1:0.86,2:0.94,4:0.97,8:1.03,16:1.08,32:1.18,64:1.27",                                              \
+           "times of the default model's forwards on an NVIDIA H200 (27 November 2026)")
+#define LS_COST_CHOICE(name, points, help) "|" name
+#define LS_COST_CHOICES "auto" LS_COST_PRESETS(LS_COST_CHOICE)
 typedef struct {
     const char *name, *points, *about;
 } ls_cost_preset;

@@ -78,8 +78,9 @@ size_t j_find(jvm *m, jstr s, jstr what, bool last) {
     j_spend(m, s.n / 16);
     if (last) {
         size_t at = s.n >= what.n ? s.n - what.n + 1 : 0;
-        while (at-- > 0 && what.n && memcmp(s.p + at, what.p, what.n)) continue;
-        return at; // SIZE_MAX: it went past the beginning
+        while (at-- > 0 && what.n && memcmp(s.p + at, what.p, what.n))
+            if (s.p[at] == *what.p) j_spend(m, what.n / 16); // all of it may have been compared
+        return at;                                           // SIZE_MAX: it went past the beginning
     }
     const char *at = what.n && s.n ? memmem(s.p, s.n, what.p, what.n) : NULL;
     return !what.n ? 0 : at ? (size_t)(at - s.p) : SIZE_MAX;

@@ -414,6 +414,8 @@ static void hostile_templates_end(void **state) {
     refused(t.p, t.n, "bytes");
     ls_buf_free(&t);
     refused_text("{% for i in range(99999) %}{% for j in range(99999) %}{% endfor %}{% endfor %}", "more than");
+    refused_text("{% set s = 'a' * 100000 %}{{ s.rfind('a' * 50000 ~ 'b') }}", "more than");
+    refused_text("{% set s = 'a' * 100000 %}{{ s.rsplit('a' * 50000 ~ 'b', 1) }}", "more than");
     refused_text(
         "{% set ns = namespace(s='xxxxxxxx') %}{% for i in range(9999) %}{% set ns.s = ns.s + ns.s %}{% endfor %}",
         "bytes");

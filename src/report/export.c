@@ -28,15 +28,20 @@ static void write_line(const ls_result *r, const char *name, const char *categor
     ls_jw_field_open(&w, "choices", '[');
     ls_jw_open(&w, '{');
     ls_jw_field_int(&w, "index", 0);
-    static const char *const of_turns[] = {"turns", "decoding_steps", "new_tokens", "wall_time"};
-    for (int k = 0; k < 4; k++) {
-        ls_jw_field_open(&w, of_turns[k], '[');
-        for (const ls_result_turn *t = r->turn; t < r->turn + r->turns; t++)
-            if (k == 0) ls_jw_strn(&w, t->text, t->n);
-            else if (k < 3) ls_jw_u64(&w, k == 1 ? t->steps : t->emitted);
-            else ls_jw_num(&w, ((isfinite(t->prefill_ms) ? t->prefill_ms : 0) + t->decode_ms) / 1e3, 9);
-        ls_jw_close(&w, ']');
-    }
+    const ls_result_turn *const end = r->turn + r->turns;
+    ls_jw_field_open(&w, "turns", '[');
+    for (const ls_result_turn *t = r->turn; t < end; t++) ls_jw_strn(&w, t->text, t->n);
+    ls_jw_close(&w, ']');
+    ls_jw_field_open(&w, "decoding_steps", '[');
+    for (const ls_result_turn *t = r->turn; t < end; t++) ls_jw_u64(&w, t->steps);
+    ls_jw_close(&w, ']');
+    ls_jw_field_open(&w, "new_tokens", '[');
+    for (const ls_result_turn *t = r->turn; t < end; t++) ls_jw_u64(&w, t->emitted);
+    ls_jw_close(&w, ']');
+    ls_jw_field_open(&w, "wall_time", '[');
+    for (const ls_result_turn *t = r->turn; t < end; t++)
+        ls_jw_num(&w, ((isfinite(t->prefill_ms) ? t->prefill_ms : 0) + t->decode_ms) / 1e3, 9);
+    ls_jw_close(&w, ']');
     ls_jw_field_ids(&w, "accept_lengths", r->lengths.p, r->lengths.n);
     ls_jw_close(&w, '}');
     ls_jw_close(&w, ']');

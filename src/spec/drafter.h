@@ -22,9 +22,10 @@ typedef struct {
     const int32_t *context; // committed tokens (prompt and output), without the root
     size_t n_context;
     int32_t root;
-    const int32_t
-        *top_ids;       // the last logits' best tokens, best first (raw logits, before any sampling); NULL: not known
-    const float *top_p; // their probabilities
+    // the last logits' best tokens, best first (raw logits, before any sampling), and their probabilities; NULL: not
+    // known
+    const int32_t *top_ids;
+    const float *top_p;
     int32_t n_top;
     const ls_cost_curve *costs; // not NULL: the drafter may omit rows that cannot pay by these costs
 } ls_draft_state;

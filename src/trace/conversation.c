@@ -54,6 +54,7 @@ struct ls_conversation {
     entry *queue, **queue_end;
     size_t n_queued; // with the one that is worked on
     bool closing;
+    bool clearing;    // a CLEAR is queued or worked on: what the thread loses before it is not missed
     atomic_int error; // errno, or TOO_LONG: the thread left the path
     atomic_int lost;  // errno, or STUCK: not even the file in memory could be written; entries are dropped
     // the thread's; the caller's while nothing is queued
@@ -98,6 +99,12 @@ static int copy_file(int from, int to, uint64_t n) {
 
 // ---- the thread
 
+static void lose(ls_conversation *c, int error) {
+    pthread_mutex_lock(&c->lock);
+    if (!c->clearing) c->lost = error;
+    pthread_mutex_unlock(&c->lock);
+}
+
 // The file is lost: goes on in memory with what was written.
 static void leave_file(ls_conversation *c, int error) {
     const int fd = in_memory();
@@ -121,7 +128,7 @@ static void flush(ls_conversation *c, bool ends) {
         leave_file(c, error);
         error = write_at(c->fd, c->bytes.p, c->bytes.n, c->n);
     }
-    if (error) atomic_store(&c->lost, error);
+    if (error) lose(c, error);
     else c->n += c->bytes.n;
 }
 
@@ -133,7 +140,7 @@ static void put(ls_conversation *c, const ls_buf *line) {
 static void cut_at(ls_conversation *c, uint64_t at) {
     flush(c, true);
     c->n = at;
-    if (ftruncate(c->fd, (off_t)at)) atomic_store(&c->lost, errno);
+    if (ftruncate(c->fd, (off_t)at)) lose(c, errno);
     c->ended_at = 0;
 }
 
@@ -154,7 +161,6 @@ static void clear(ls_conversation *c) {
     }
     c->at_path = false;
     atomic_store(&c->error, 0); // nothing is left that could be incomplete
-    atomic_store(&c->lost, 0);
 }
 
 static void begin_turn(ls_conversation *c, const entry *e) {
@@ -203,12 +209,14 @@ static void *writer(void *ud) {
         }
         if (!(c->queue = e->next)) c->queue_end = &c->queue;
         const bool last = !c->queue;
+        const bool cleared = e->kind == CLEAR;
         pthread_mutex_unlock(&c->lock);
         write_entry(c, e);
         if (last) flush(c, false);
         free_entry(e);
         pthread_mutex_lock(&c->lock);
         c->n_queued--;
+        if (cleared) c->clearing = c->queue && c->queue->kind == CLEAR;
         pthread_cond_broadcast(&c->changed);
     }
     pthread_mutex_unlock(&c->lock);
@@ -229,14 +237,28 @@ static bool drain(ls_conversation *c, size_t n, int seconds) {
     return true;
 }
 
+// With the lock: what waits in the queue is to be removed with the rest.
+static void forget_queue(ls_conversation *c) {
+    while (c->queue) {
+        entry *next = c->queue->next;
+        free_entry(c->queue);
+        c->queue = next;
+        c->n_queued--;
+    }
+    c->queue_end = &c->queue;
+    c->clearing = true;
+    c->lost = 0; // from here on the log is whole, though the thread may have to work on what was before
+}
+
 // If the disk does not respond, the log is lost, and the caller goes on.
 static void hand_over(ls_conversation *c, entry e) {
     entry *q = ls_malloc(sizeof *q);
     *q = e;
     q->next = NULL;
     pthread_mutex_lock(&c->lock);
-    if (e.kind != CLEAR && !atomic_load(&c->lost) && !drain(c, MOST_QUEUED - 1, STUCK_S)) atomic_store(&c->lost, STUCK);
-    const bool drop = e.kind != CLEAR && atomic_load(&c->lost);
+    if (e.kind == CLEAR) forget_queue(c);
+    else if (!c->lost && !drain(c, MOST_QUEUED - 1, STUCK_S)) c->lost = STUCK;
+    const bool drop = c->lost;
     if (!drop) {
         *c->queue_end = q;
         c->queue_end = &q->next;

@@ -86,6 +86,12 @@ struct Prepared {
     }
 };
 
+// Whether matmuls of this arithmetic read prepared bf16. If it is bf16 arithmetic and they do not, they read the floats,
+// which were rounded.
+inline bool takes_bf16(const lsk_table &k, lsk_arith arith) {
+    return arith == LSK_ARITH_BF16 && k.matmul_bf16;
+}
+
 // Sums the time of a forward's parts in one of its threads; does nothing without lst_parts.
 struct Clock {
     double *const parts; // NULL: not requested

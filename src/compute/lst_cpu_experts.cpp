@@ -94,11 +94,11 @@ template <class F> void group_rows(ExpertRows &e, int32_t rows, int32_t n_expert
 }
 
 // Copies the prepared input of a pair's row to the pair.
-void copy_input(const lst::Linear &l, const float *x, const Prepared &from, int32_t rows, int32_t row, ExpertRows &to,
-                int32_t pairs, int32_t pair) {
+void copy_input(const lsk_table &k, const lst::Linear &l, const float *x, const Prepared &from, int32_t rows,
+                int32_t row, ExpertRows &to, int32_t pairs, int32_t pair) {
     const int64_t d = l.n_in;
-    if (l.arith == LSK_ARITH_F32) std::copy_n(x + row * d, d, to.x.data() + pair * d);
-    else if (l.arith == LSK_ARITH_BF16) std::copy_n(from.bf16.data() + row * d, d, to.x_in.bf16.data() + pair * d);
+    if (takes_bf16(k, l.arith)) std::copy_n(from.bf16.data() + row * d, d, to.x_in.bf16.data() + pair * d);
+    else if (l.arith == LSK_ARITH_F32 || l.arith == LSK_ARITH_BF16) std::copy_n(x + row * d, d, to.x.data() + pair * d);
     else
         for (int64_t g = 0; g < d / 32; g++)
             to.x_in.groups[(size_t)(g * pairs + pair)] = from.groups[(size_t)(g * rows + row)];
@@ -195,8 +195,9 @@ bool lst::cpu::run_mixture(Team &team, lst::Mixture &mixture, int32_t first_row,
     team.meet(LST_PART_NORMS);
     if (s.failure) return false;
     if (rows > 1)
-        team.each_row(LST_PART_NORMS, pairs,
-                      [&](int32_t p) { copy_input(one.gate_up, x, x_in, rows, e.row[(size_t)p], e, pairs, p); });
+        team.each_row(LST_PART_NORMS, pairs, [&](int32_t p) {
+            copy_input(*s.m->kernels, one.gate_up, x, x_in, rows, e.row[(size_t)p], e, pairs, p);
+        });
 
     if (has_shared) {
         float *out = e.shared_gate_up.data(), *act = mine ? mine : e.shared_act.data();

@@ -346,7 +346,7 @@ void Team::multiply_tiles(const lst::Linear &l, const float *x, const Prepared &
         if (from >= to) continue;
         if (lsk_takes_integers(m->format))
             k.matmul_int(m, l.arith, p.groups.data() + first, rows, out, l.n_out, count, from, to, scratch);
-        else if (l.arith == LSK_ARITH_BF16 && k.matmul_bf16)
+        else if (takes_bf16(k, l.arith))
             k.matmul_bf16(m, p.bf16.data() + (int64_t)first * l.n_in, l.n_in, out, l.n_out, count, from, to, scratch);
         else k.matmul(m, x, l.n_in, out, l.n_out, count, from, to, scratch);
     }

@@ -4,6 +4,7 @@
 #include "base/mem.h"
 #include "model/checkpoint_internal.h"
 #include "engine/engine.h"
+#include "compute/kernels/kernels.h"
 #include "base/rng.h"
 #include "decode/session_state.h"
 #include "tiny.h"
@@ -400,6 +401,52 @@ static void each_family_in_each_format(void **state) {
         print_message("%s: logits differ by at most %.3f of the largest on the CPU, %.3f on a GPU\n", formats[i].kept,
                       worst[0][i], worst[1][i]);
     unsetenv("LOGITSPEC_LSTORCH_CUDA");
+}
+
+// Levels of CPU kernels differ in what a matmul reads. On each level that this CPU has, models take arithmetics in turn,
+// and all of them if LOGITSPEC_TEST_WHOLE is set.
+static void each_arithmetic_on_each_level(void **state) {
+    (void)state;
+    need();
+    enum { TOKENS = 4 };
+    static const struct {
+        const char *kept, *dtype;
+        double most; // of the largest logit
+    } ways[] = {{"f32", "f32", 0.002}, {"auto", "bf16", 0.05}, {"q8", "bf16", 0.08}, {"q8", "auto", 0.08}};
+    enum { N = sizeof ways / sizeof *ways };
+    const bool whole = getenv("LOGITSPEC_TEST_WHOLE") != NULL;
+    const char *name, *level;
+    json_t *v;
+    int turn = 0;
+    for (int l = 0; (level = lsk_level_name(l)); l++, turn++) {
+        if (!lsk_level(level)) continue;
+        double worst = 0;
+        setenv("LOGITSPEC_CPU", level, 1);
+        json_object_foreach(vectors, name, v) {
+            ls_ids prompt = ids_of(json_object_get(v, "prompt"));
+            char *path = tiny_path(name, false);
+            for (int i = 0; i < N; i++) {
+                if (!whole && i != turn % N) continue;
+                ls_engine *b = open_engine(path, ways[i].kept, ways[i].dtype);
+                double largest, error = row_error(b, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"),
+                                                  &largest, NULL);
+                if (!(error <= ways[i].most * largest))
+                    fail_msg("%s in %s, %s, at level %s: logits differ by %g of %g", name, ways[i].kept, ways[i].dtype,
+                             level, error, largest);
+                worst = fmax(worst, error / largest);
+                ls_ids plain = decode_some(b, &prompt, "plain", 1, TOKENS, 0),
+                       spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, 0);
+                check_text(path, &spec, &plain);
+                ls_ids_free(&plain), ls_ids_free(&spec);
+                b->close(b);
+            }
+            turn++;
+            free(path);
+            ls_ids_free(&prompt);
+        }
+        print_message("level %s: logits differ by at most %.3f of the largest\n", level, worst);
+        unsetenv("LOGITSPEC_CPU");
+    }
 }
 
 static void weights_in_several_files(void **state) {
@@ -895,6 +942,7 @@ int main(void) {
         cmocka_unit_test(each_model_equals_the_reference),
         cmocka_unit_test(each_model_on_a_gpu),
         cmocka_unit_test(each_family_in_each_format),
+        cmocka_unit_test(each_arithmetic_on_each_level),
         cmocka_unit_test(kept_in_fewer_bits),
         cmocka_unit_test(padded_rows_of_quantised_weights),
         cmocka_unit_test(a_second_real_model),

@@ -14,14 +14,14 @@
 #include <unistd.h>
 #include <cmocka.h>
 
-static atomic_bool stuck, broken;
+static atomic_bool stuck, broken, refused; // refused: the next write, and none after it
 static atomic_int waiting; // writers in a disk that does not respond
 
 ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
     waiting++;
     while (stuck) usleep(1000);
     waiting--;
-    return broken ? (errno = ENOSPC, -1) : syscall(SYS_pwrite64, fd, p, n, at);
+    return broken || atomic_exchange(&refused, false) ? (errno = ENOSPC, -1) : syscall(SYS_pwrite64, fd, p, n, at);
 }
 
 ssize_t pwrite64(int fd, const void *p, size_t n, off_t at) {
@@ -148,6 +148,25 @@ static void a_disk_that_does_not_respond_stops_nobody(void **state) {
     end(c);
 }
 
+// The thread is in a write for the old conversation, which then fails.
+static void a_clearing_ends_what_fails_before_it(void **state) {
+    (void)state;
+    ls_conversation *c = begin();
+    ls_err err = {0};
+    stuck = true;
+    say();
+    while (!waiting) usleep(1000);
+    ls_conversation_clear(c);
+    ls_session_reset(session);
+    refused = true;
+    stuck = false;
+    while (refused) usleep(1000);
+    say();
+    assert_int_equal(saved_steps(c), 400);
+    assert_false(ls_conversation_lost(c, &err));
+    end(c);
+}
+
 static void a_log_that_cannot_begin_says_why(void **state) {
     (void)state;
     struct rlimit before, none;
@@ -166,6 +185,7 @@ static void a_log_that_cannot_begin_says_why(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {cmocka_unit_test(a_lost_log_is_told_once),
                                        cmocka_unit_test(a_disk_that_does_not_respond_stops_nobody),
+                                       cmocka_unit_test(a_clearing_ends_what_fails_before_it),
                                        cmocka_unit_test(a_log_that_cannot_begin_says_why)};
     return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);
 }

@@ -86,8 +86,8 @@ struct Prepared {
     }
 };
 
-// Whether matmuls of this arithmetic read prepared bf16. If it is bf16 arithmetic and they do not, they read the floats,
-// which were rounded.
+// Whether matmuls of this arithmetic read prepared bf16. If it is bf16 arithmetic and they do not, they read the
+// floats, which were rounded.
 inline bool takes_bf16(const lsk_table &k, lsk_arith arith) {
     return arith == LSK_ARITH_BF16 && k.matmul_bf16;
 }

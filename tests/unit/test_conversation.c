@@ -15,7 +15,7 @@
 #include <cmocka.h>
 
 static atomic_bool stuck, broken, refused; // refused: the next write, and none after it
-static atomic_int waiting; // writers in a disk that does not respond
+static atomic_int waiting;                 // writers in a disk that does not respond
 
 ssize_t pwrite(int fd, const void *p, size_t n, off_t at) {
     waiting++;
@@ -183,9 +183,8 @@ static void a_log_that_cannot_begin_says_why(void **state) {
 }
 
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(a_lost_log_is_told_once),
-                                       cmocka_unit_test(a_disk_that_does_not_respond_stops_nobody),
-                                       cmocka_unit_test(a_clearing_ends_what_fails_before_it),
-                                       cmocka_unit_test(a_log_that_cannot_begin_says_why)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_lost_log_is_told_once), cmocka_unit_test(a_disk_that_does_not_respond_stops_nobody),
+        cmocka_unit_test(a_clearing_ends_what_fails_before_it), cmocka_unit_test(a_log_that_cannot_begin_says_why)};
     return cmocka_run_group_tests(tests, recorded_set_up, recorded_tear_down);
 }

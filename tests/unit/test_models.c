@@ -403,8 +403,8 @@ static void each_family_in_each_format(void **state) {
     unsetenv("LOGITSPEC_LSTORCH_CUDA");
 }
 
-// Levels of CPU kernels differ in what a matmul reads. On each level that this CPU has, models take arithmetics in turn,
-// and all of them if LOGITSPEC_TEST_WHOLE is set.
+// Levels of CPU kernels differ in what a matmul reads. On each level that this CPU has, models take arithmetics in
+// turn, and all of them if LOGITSPEC_TEST_WHOLE is set.
 static void each_arithmetic_on_each_level(void **state) {
     (void)state;
     need();

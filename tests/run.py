@@ -129,7 +129,8 @@ class Unit(Job):
         self.reports = os.path.join(Reports.folder, os.path.basename(program))
         os.mkdir(self.reports)
         super().__init__(program, [x.replace("REPORTS", self.reports) for x in under] + [program], GOMP_SPINCOUNT="2000",
-                         XDG_CACHE_HOME=os.path.join(os.path.dirname(program), "cache"), **Reports.options(self.reports))
+                         XDG_CACHE_HOME=os.path.join(os.path.dirname(program), "cache"),
+                         XDG_STATE_HOME=os.path.join(os.path.dirname(program), "state"), **Reports.options(self.reports))
 
     def count(self):
         passed = len(re.findall(r"^\[\s+OK \]", self.said, re.M))

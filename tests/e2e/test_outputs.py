@@ -333,7 +333,7 @@ class Recording(Folder):
 
     def test_two_runs_do_not_record_into_one_file(self):
         path = self.at("shared.jsonl")
-        first = subprocess.Popen([PROGRAM, "generate", "--model", "script:20", "--prompt", "x", "--max-tokens", "400", "--trace", path, "-q"],
+        first = subprocess.Popen([PROGRAM, "generate", "--model", "script:20", "--prompt", "x", "--method", "plain", "--max-tokens", "4000", "--trace", path, "-q"],
                                  env=ENV, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         try:
             end = time.monotonic() + 20

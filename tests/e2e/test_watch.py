@@ -123,7 +123,7 @@ class Stream(unittest.TestCase):
             self.assertEqual(s.good(CHAT, body)["logitspec"]["output_tokens"], alone)
 
     def test_requests_that_are_decoded_in_turn(self):
-        bodies = [chat(f"Count to {n}. " * 30, max_tokens=40, return_token_ids=True) for n in ("ten", "twenty")]
+        bodies = [chat(f"Count to {n}. " * 30, max_tokens=200, return_token_ids=True) for n in ("ten", "twenty")]
         with Server() as s:
             alone = [s.good(CHAT, b)["logitspec"]["output_tokens"] for b in bodies]
         with Server(*SLOW, "--parallel", "2", model="script:20") as s:
@@ -285,9 +285,8 @@ class Stream(unittest.TestCase):
                 s.good(CHAT, chat("Count to twenty.", max_tokens=200))
             wait_for(lambda: w.facts().get(1, {}).get("state") == "forgotten")
             late = Watcher(s.port)
-            late.wait(1)
+            wait_for(lambda: 8 in late.facts())
             self.assertNotIn(1, late.facts())
-            self.assertIn(8, late.facts())
 
     def test_the_number_of_watchers_is_bounded(self):
         with Server() as s:

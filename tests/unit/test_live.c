@@ -55,7 +55,7 @@ typedef struct {
 static ls_event *await(ls_source *s, seen *v, ls_event_kind kind) {
     for (int i = 0; i < 2000; i++) {
         struct pollfd fd = {s->wake_fd, POLLIN, 0};
-        assert_true(poll(&fd, 1, 10000) > 0);
+        assert_true(poll(&fd, 1, 120000) > 0);
         for (ls_event *e; (e = s->next(s));) {
             if (e->kind == LS_EV_STATUS) v->state = e->status.state;
             if (e->kind == LS_EV_TOKENS)

@@ -301,7 +301,7 @@ static void a_replay_draws_what_the_run_drew(void **state) {
 }
 
 static ls_event *wait_event(ls_source *s) {
-    for (int i = 0; i < 4000; i++) {
+    for (int i = 0; i < 100000; i++) {
         ls_event *e = s->next(s);
         if (e) return e;
         usleep(500);

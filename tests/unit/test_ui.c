@@ -129,7 +129,7 @@ static void converse_with(const char *name, ui_state *s, const char *prompt, con
         for (ls_event *e; (e = source->next(source));) {
             for (int i = 0; i < LS_COST_SIZES && e->kind == LS_EV_PROMPT; i++)
                 e->prompt.costs.base_ms[i] = 3 + 0.5 * ls_cost_rows[i];
-            if (e->kind == LS_EV_PROMPT && e->prompt.costs.expert_ms > 0) e->prompt.costs.expert_ms = 0.2;
+            if (e->kind == LS_EV_PROMPT && e->prompt.costs.awake[0] > 0) e->prompt.costs.expert_ms = 0.2;
             if (e->kind == LS_EV_STEP) {
                 ls_step *t = ls_step_new();
                 ls_step_copy(t, e->step);

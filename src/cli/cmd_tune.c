@@ -80,7 +80,7 @@ static ls_code record(tuning *t, ls_err *err) {
 
 // ---- simulating
 
-static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
+static ls_code simulate_variant(tuning *t, const char *word, ls_err *err) {
     ls_variant c;
     ls_simulator *s = NULL;
     ls_code code = ls_variant_read(&c, word, &t->base, err);
@@ -106,13 +106,21 @@ static ls_code simulate_way(tuning *t, const char *word, ls_err *err) {
     return code;
 }
 
+// "pld+ngram=2" and ":8" give "pld:8+ngram=2".
+static ls_code simulate_sized(tuning *t, const char *word, const char *sizing, ls_err *err) {
+    if (ls_interrupted) return ls_fail(err, LS_E_CANCELLED, "interrupted");
+    const int name = (int)strcspn(word, "+");
+    char *sized = ls_format("%.*s%s%s", name, word, sizing, word + name);
+    const ls_code code = simulate_variant(t, sized, err);
+    free(sized);
+    return code;
+}
+
 static ls_code simulate_all(tuning *t, ls_err *err) {
     static const char usual[] = "logitspec,logitspec-paper,logit-only,retrieval-only,recycle,lookahead,pld,pld+ngram=2,"
                                 "pld+tokens=4,suffix,suffix+min_p=0.02,suffix+factor=4,cacheback,cacheback+leader=1,"
                                 "cacheback+leader=3,cacheback+length=1";
-    static const char *const sizings[] = {
-        "/auto",          ":2",      ":3",   ":4",   ":6", ":8", ":12", ":16", ":24", ":32", ":64", "/specdec++",
-        "/specdec++:0.9", "/adaedl", "/ddd", "/c2t", NULL};
+    static const int rows[] = {2, 3, 4, 6, 8, 12, 16, 24, 32, 64};
     const char *methods = t->line->methods ? t->line->methods : usual;
     ls_variant *list = NULL;
     int n = 0;
@@ -121,15 +129,22 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
         const char *word = list[i].label;
         ls_gauge_show(NULL, "simulating", (double)i / n);
         // a word with a sizing of its own, or a YAML file, is simulated unchanged
-        if (strpbrk(word, ":/@") || strstr(word, ".y")) code = simulate_way(t, word, err);
-        else
-            for (const char *const *z = sizings; *z && !code; z++) {
-                const int name = (int)strcspn(word, "+"); // "pld+ngram=2" and ":8" give "pld:8+ngram=2"
-                char *sized = ls_format("%.*s%s%s", name, word, *z, word + name);
-                code = simulate_way(t, sized, err);
-                free(sized);
-                if (ls_interrupted) code = ls_fail(err, LS_E_CANCELLED, "interrupted");
-            }
+        if (strpbrk(word, ":/@") || strstr(word, ".y")) {
+            code = simulate_variant(t, word, err);
+            continue;
+        }
+        for (size_t k = 0; k < sizeof rows / sizeof *rows && !code; k++) {
+            char *sizing = ls_format(":%d", rows[k]);
+            code = simulate_sized(t, word, sizing, err);
+            free(sizing);
+        }
+        const ls_sizing_rule *r;
+        for (int k = 0; (r = ls_sizing_rule_at(k)) && !code; k++) {
+            if (!r->cut || (r->by_rows_alone && !t->k.model.engine->n_mixtures)) continue; // as the paper's rows, as auto
+            char *sizing = ls_format("/%s", r->is.name);
+            code = simulate_sized(t, word, sizing, err);
+            free(sizing);
+        }
     }
     ls_variants_free(list, n);
     return code;

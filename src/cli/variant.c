@@ -1,6 +1,7 @@
 #include "cli/variant.h"
 #include "base/alias.h"
 #include "base/mem.h"
+#include "spec/sizing.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +25,17 @@ static ls_code set_part(ls_variant *c, char mark, const char *part, size_t n, co
     return code;
 }
 
+// The length of the sizing rule's name with which the text begins: marks may belong to it, as in "specdec++". 0: none.
+static size_t rule_of(const char *text) {
+    size_t most = 0;
+    const ls_rule *r;
+    for (int i = 0; (r = ls_sizing_at(i)); i++) {
+        const size_t n = strlen(r->name);
+        if (n > most && !strncmp(text, r->name, n)) most = n;
+    }
+    return most;
+}
+
 static ls_code read_word(ls_variant *c, const char *text, ls_err *err) {
     size_t n = strcspn(text, marks);
     char *method = ls_strndup(text, n);
@@ -32,10 +44,9 @@ static ls_code read_word(ls_variant *c, const char *text, ls_err *err) {
         const char mark = text[n], *part = text + n + 1;
         // after another mark, a colon belongs to the rule: "/fixed:8"
         const size_t len = strcspn(part, mark == ':' ? "/@+" : mark == '+' ? "+" : "/@+");
-        // the two plus signs of specdec++ belong to its name
-        const size_t extra = mark == '/' && !strncmp(part, "specdec++", 9) ? 9 + strcspn(part + 9, "/@+") : len;
-        code = set_part(c, mark, part, extra, method, err);
-        n += 1 + extra;
+        const size_t name = mark == '/' ? rule_of(part) : 0, whole = name > len ? name + strcspn(part + name, "/@+") : len;
+        code = set_part(c, mark, part, whole, method, err);
+        n += 1 + whole;
     }
     free(method);
     return code;

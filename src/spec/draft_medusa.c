@@ -1,5 +1,5 @@
-// Medusa (arXiv 2401.10774; the authors' program FasterDecoding/Medusa, e2a5d20): a fixed tree of choices over a
-// guesser's tokens, one of the nine published ones (medusa_trees.def). As in the program, the name of the model that
+// Medusa (arXiv 2401.10774; the authors' program FasterDecoding/Medusa, e2a5d20): a fixed tree of choices over the
+// tokens of its heads, one of the nine published ones (medusa_trees.def). As in the program, the name of the model that
 // the heads were trained for chooses one, unless medusa.tree does. With fewer heads than four the deeper choices are
 // left out; a smaller max_rows takes the first choices.
 #include "base/mem.h"

@@ -313,25 +313,30 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
     ls_code code = has_room(s, turn, p->kept, p->ids.n, err);
     if (code) return code;
     ls_ids ids = {0}; // of the conversation with this prompt
-    ls_buf before = {0};
+    ls_buf first = s->drafting.before, before = {0}, now = {0}; // what was learnt before turns, and until now
     lst_row last;
+    s->drafting.before = (ls_buf){0};
+    if (!next) ls_drafting_snapshot(&s->drafting, &now);
     ls_ids_add(&ids, d->context.p, p->kept < d->context.n ? p->kept : d->context.n);
     // a token that ended the previous turn without a forward belongs to the conversation
     if (next && d->uncommitted >= 0) ls_ids_push(&ids, d->uncommitted);
     ls_ids_add(&ids, p->ids.p, p->ids.n);
-    if (!next && !(ls_drafting_restore(&s->drafting, &s->drafting.before) && turn + 1 == d->n_turns))
+    if (!next && !(ls_drafting_restore(&s->drafting, &first) && turn + 1 == d->n_turns))
         ls_drafting_observe(&s->drafting, ids.p, p->kept, true);
     ls_drafting_snapshot(&s->drafting, &before);
     const size_t more = ids.n - (p->kept < d->context.n ? p->kept : d->context.n);
     code = read_prompt(s, &ids, p->kept, rows_of_prompt_pay(s, more), &last, progress, ud, prefill_ms, err);
     if (!code) {
         begun(s, turn, p, &last);
-        ls_buf_free(&s->drafting.before);
         s->drafting.before = before;
+        ls_buf_free(&first);
     } else {
+        s->drafting.before = first;
         ls_buf_free(&before);
-        if (!next) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
+        if (!next && !ls_drafting_restore(&s->drafting, &now)) // it is too large to be copied: learns the text anew
+            ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
     }
+    ls_buf_free(&now);
     ls_ids_free(&ids);
     return code;
 }

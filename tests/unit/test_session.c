@@ -552,6 +552,43 @@ static void an_answer_that_is_repeated_is_drafted_as_before(void **state) {
     }
 }
 
+// An edit that was interrupted takes nothing of what the drafter has learnt.
+static void an_edit_that_fails_is_forgotten_by_the_drafter(void **state) {
+    (void)state;
+    static const char *const said[] = {"One fish, two", "def fib(n):\n", "One fish, two"};
+    static const int32_t word[] = {'n', 'o'};
+    for (const ls_method *const *m = ls_methods; *m; m++)
+        for (uint32_t edited = 0; edited < 2 && !(*m)->asks_head; edited++) {
+            ls_decode_options o = {.method = (*m)->name, .max_rows = 7, .max_tokens = 60, .sampling = {.top_p = 1}};
+            o.draft.overlap = LS_OVERLAP_OFF;
+            ls_ids steps[2] = {{0}};
+            if (!strcmp(o.method, "rest")) o.knobs = test_knobs(ls_vocab_size(model.vocab), ls_vocab_id(model.vocab));
+            for (int fails = 0; fails < 2; fails++) {
+                ls_err err = {0};
+                ls_session *s;
+                size_t marks[3];
+                assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
+                for (int turn = 0; turn < 4; turn++) { // the last one repeats the third: what was before it is kept, too
+                    ls_ids ids = {0};
+                    const char *text = said[turn < 3 ? turn : 2];
+                    for (int i = 0; fails && turn > 1 && i < 2; i++)
+                        assert_int_equal(begin_at(s, edited, marks[edited], word, 2, refuses), LS_E_CANCELLED);
+                    assert_int_equal(ls_encode(model.vocab, text, strlen(text), true, &ids, &err), LS_OK);
+                    if (turn < 3) {
+                        assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
+                        marks[turn] = ls_session_dialog(s)->context.n - ids.n;
+                    } else assert_int_equal(begin_at(s, 2, marks[2], ids.p, ids.n, NULL), LS_OK);
+                    steps_of(s, &steps[fails]);
+                    ls_ids_free(&ids);
+                }
+                ls_session_free(s);
+            }
+            if (steps[0].n != steps[1].n || memcmp(steps[0].p, steps[1].p, steps[0].n * sizeof *steps[0].p))
+                fail_msg("%s drafts otherwise after an edit of turn %u that failed", o.method, edited);
+            ls_ids_free(&steps[0]), ls_ids_free(&steps[1]);
+        }
+}
+
 // An engine that counts the rows that it is asked for, and can end a forward as one that was interrupted does.
 static ls_code (*real_forward)(ls_kv_cache *b, const int32_t *ids, const int32_t *parents, int32_t n,
                                const lst_sampling *s, lst_row *rows, ls_err *err);
@@ -1055,6 +1092,7 @@ int main(void) {
         cmocka_unit_test(a_second_turn_continues_the_first),
         cmocka_unit_test(turns_can_be_taken_back),
         cmocka_unit_test(an_answer_that_is_repeated_is_drafted_as_before),
+        cmocka_unit_test(an_edit_that_fails_is_forgotten_by_the_drafter),
         cmocka_unit_test(an_answer_begins_with_few_forwards),
         cmocka_unit_test(costs_are_kept_for_the_next_run),
         cmocka_unit_test(a_slow_engine_is_measured_briefly),

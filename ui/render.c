@@ -95,7 +95,7 @@ static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect 
         add(&f, 5, "%s", turn && *turn->method ? turn->method : s->run.header.method)->tail = temperature;
     }
     if (s->run.has_header && (!s->run.header.exact || (step && !step->exact)))
-        add(&f, 10, "%s", !s->run.header.exact ? "NOT EXACT" : step->odds ? "SAME DISTRIBUTION" : "LOSSY");
+        add(&f, 10, "%s", !s->run.header.exact ? "NOT EXACT" : step->same_distribution ? "SAME DISTRIBUTION" : "LOSSY");
     if (s->quiz.on) add(&f, 9, "QUIZ"); // trees are hidden until they are answered
     char file[16] = "";                 // how much of it was read
     if (s->given.recording && s->run.fraction >= 0) snprintf(file, sizeof file, " %.0f%%", 100 * s->run.fraction);

@@ -44,7 +44,8 @@ static ls_code read_word(ls_variant *c, const char *text, ls_err *err) {
         const char mark = text[n], *part = text + n + 1;
         // after another mark, a colon belongs to the rule: "/fixed:8"
         const size_t len = strcspn(part, mark == ':' ? "/@+" : mark == '+' ? "+" : "/@+");
-        const size_t name = mark == '/' ? rule_of(part) : 0, whole = name > len ? name + strcspn(part + name, "/@+") : len;
+        const size_t name = mark == '/' ? rule_of(part) : 0,
+                     whole = name > len ? name + strcspn(part + name, "/@+") : len;
         code = set_part(c, mark, part, whole, method, err);
         n += 1 + whole;
     }

@@ -61,7 +61,7 @@ static ls_code take_root(work *w, ls_err *err) {
                                  .output_pos = (int32_t)s->answer.ids.n,
                                  .corrected = s->corrected,
                                  .exact = s->e->exact && guarantee == LS_SAME_TEXT,
-                                 .odds = guarantee == LS_SAME_DISTRIBUTION,
+                                 .same_distribution = guarantee == LS_SAME_DISTRIBUTION,
                                  .plain_us = s->plain.us,
                                  .plain_spread = ls_plain_spread(&s->plain),
                                  .plain_timed = (int32_t)(s->plain.n_timed < INT32_MAX ? s->plain.n_timed : INT32_MAX),

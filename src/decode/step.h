@@ -32,15 +32,15 @@ typedef struct {
 } ls_route;
 
 typedef struct {
-    uint32_t turn;       // conversation turn, from 0
-    uint32_t index;      // step within the turn, from 0
-    int32_t context_len; // committed tokens before this step (prompt and output, root not included)
-    int32_t output_pos;  // output tokens of this turn before this step
-    bool forward;        // false: the step ended on its root and ran no forward
-    bool corrected;      // the root replaced a draft node that the previous step rejected
-    bool exact;          // the engine guarantees that this equals plain decoding
-    bool odds;           // instead, each text is as likely as from plain decoding (acceptance: spec/accept.h)
-    uint8_t finish;      // ls_finish
+    uint32_t turn;          // conversation turn, from 0
+    uint32_t index;         // step within the turn, from 0
+    int32_t context_len;    // committed tokens before this step (prompt and output, root not included)
+    int32_t output_pos;     // output tokens of this turn before this step
+    bool forward;           // false: the step ended on its root and ran no forward
+    bool corrected;         // the root replaced a draft node that the previous step rejected
+    bool exact;             // the engine guarantees that this equals plain decoding
+    bool same_distribution; // instead, each text is as likely as from plain decoding (acceptance: spec/accept.h)
+    uint8_t finish;         // ls_finish
     uint8_t miss; // ls_miss: why the path ended; LS_MISS_NONE: the turn did, nothing drafts, or it is not recorded
     int16_t asked_rows; // rows asked for (root included)
     int16_t rows;       // of the tree that was verified, root included (1: no draft)

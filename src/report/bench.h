@@ -14,7 +14,7 @@ typedef struct {
 
 typedef struct {
     char label[80];
-    char guarantee[16]; // ls_guarantee_name: "text", "odds" or "none"
+    char guarantee[16]; // ls_guarantee_name: "text", "distribution" or "none"
     bool plain;
 } ls_bench_method;
 

@@ -231,6 +231,8 @@ static ls_code read_methods(ls_bench *b, const ls_json *methods, const char *pat
         read_label(m, "method", to->label, sizeof to->label);
         read_text(m, "guarantee", to->guarantee, sizeof to->guarantee);
         if (!*to->guarantee) read_text(m, ls_name_before("bench", "guarantee"), to->guarantee, sizeof to->guarantee);
+        const char *now = ls_name_now("guarantee", to->guarantee);
+        if (now != to->guarantee) snprintf(to->guarantee, sizeof to->guarantee, "%s", now);
         if (!*to->label || !*to->guarantee || !ls_json_bool(ls_json_get(m, "plain"), &to->plain))
             return ls_fail(err, LS_E_PARSE, "%s: method %d has no name or no guarantee", path, i + 1);
     }

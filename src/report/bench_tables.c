@@ -38,7 +38,7 @@ void ls_manifest_show(const ls_manifest *m, ls_form form, ls_buf *out) {
 
 static void output_words(const ls_bench *b, int i, const ls_total *t, ls_buf *out) {
     const ls_bench_method *m = &b->methods[i];
-    if (!strcmp(m->guarantee, "odds")) ls_buf_str(out, "same distribution, other samples: ");
+    if (!strcmp(m->guarantee, "distribution")) ls_buf_str(out, "same distribution, other samples: ");
     if (!strcmp(m->guarantee, "none"))
         ls_buf_fmt(out, "LOSSY: %llu of %llu tokens not the target's choice, ", (unsigned long long)t->lossy,
                    (unsigned long long)t->emitted);

@@ -234,7 +234,7 @@ void ls_accept_write(const ls_accept *a, char *out, size_t size) {
 }
 
 const char *ls_guarantee_name(ls_guarantee p) {
-    static const char *const names[] = {"text", "odds", "none"};
+    static const char *const names[] = {"text", "distribution", "none"};
     return names[p];
 }
 

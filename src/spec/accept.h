@@ -31,7 +31,7 @@ typedef enum {
     LS_SAME_DISTRIBUTION, // another sample from the same distribution
     LS_LOSSY,             // perhaps another text
 } ls_guarantee;
-const char *ls_guarantee_name(ls_guarantee p); // "text", "odds", "none"
+const char *ls_guarantee_name(ls_guarantee p); // "text", "distribution", "none"
 
 // A row in the target's distributions at another temperature than 1.
 typedef struct {

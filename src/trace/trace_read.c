@@ -451,7 +451,7 @@ static ls_trace_line read_document(reading *g, ls_trace_reader *r, const ls_json
         break;
     case LS_TRACE_STEP:
         ls_step_start(r->step, (ls_step){.exact = r->header.run.exact && r->guarantee == LS_SAME_TEXT,
-                                         .odds = r->guarantee == LS_SAME_DISTRIBUTION});
+                                         .same_distribution = r->guarantee == LS_SAME_DISTRIBUTION});
         read_step(g, doc, r->step);
         ls_step_round(r->step);
         break;

@@ -549,7 +549,7 @@ class Simulate(unittest.TestCase):
 
 class Tune(unittest.TestCase):
     def test_a_long_method_is_not_cut_where_a_sizing_goes_into_it(self):
-        r = run("tune", *SCRIPT, "--prompt", "x", "-q", "--methods", "logitspec+retrieved=off+last_logit=off+remembered=off+retrieved=on")
+        r = run("tune", *SCRIPT, "--prompt", "x", "-q", "--methods", "logitspec+retrieved=off+last_logit=off+remembered=off+read_prompt=0.010")
         self.assertEqual((r.returncode, r.stdout, r.stderr.count("\n")), (2, "", 1))
         self.assertIn("is not METHOD", r.stderr)
 

@@ -568,7 +568,8 @@ static void an_edit_that_fails_is_forgotten_by_the_drafter(void **state) {
                 ls_session *s;
                 size_t marks[3];
                 assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
-                for (int turn = 0; turn < 4; turn++) { // the last one repeats the third: what was before it is kept, too
+                for (int turn = 0; turn < 4;
+                     turn++) { // the last one repeats the third: what was before it is kept, too
                     ls_ids ids = {0};
                     const char *text = said[turn < 3 ? turn : 2];
                     for (int i = 0; fails && turn > 1 && i < 2; i++)

@@ -102,7 +102,7 @@ static bool is_waiting(const ui_state *s) { // for the user
 }
 
 bool ui_demo_plays(const ui_state *s) {
-    return s->playing.demo && s->run.dialog->n_turns && !is_waiting(s) && !s->playing.held && !ui_quiz_hides(s) &&
+    return s->playing.demo && s->run.conversation->n_turns && !is_waiting(s) && !s->playing.held && !ui_quiz_hides(s) &&
            !s->quiz.answered && s->run.state == LS_STATE_PAUSED && s->view.at_newest;
 }
 

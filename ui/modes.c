@@ -326,8 +326,8 @@ void ui_to_prompt(ui_state *s) {
 static void interrupt(ui_state *s) {
     const bool busy = ui_busy(&s->run) || s->run.state == LS_STATE_COMPARING;
     const bool safe = s->given.recording || s->run.state == LS_STATE_FAILED ||
-                      (!s->run.dialog->n_turns && !s->typed.prompt.text.n && !busy && !s->asked.sent);
-    const char *then = !s->run.dialog->n_turns ? "your input is lost"
+                      (!s->run.conversation->n_turns && !s->typed.prompt.text.n && !busy && !s->asked.sent);
+    const char *then = !s->run.conversation->n_turns ? "your input is lost"
                        : s->given.autosave && !access(s->given.autosave, F_OK)
                            ? "the next start offers to load the conversation"
                            : "the conversation is lost";

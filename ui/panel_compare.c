@@ -129,7 +129,7 @@ static void draw_fork(ui_panel_view *v) {
     const ui_state *s = v->state;
     const ui_rival *r = &s->run.rival;
     const ui_turn *t = &s->run.turns[r->turn];
-    const ls_ids *context = &s->run.dialog->context;
+    const ls_ids *context = &s->run.conversation->context;
     const size_t begins = ui_said(&s->run, t)->answer_at, end = ls_turn_output_at(ui_said(&s->run, t)) + (size_t)r->at,
                  from = end > begins + BEFORE ? end - BEFORE : begins;
     ls_buf text = {0};

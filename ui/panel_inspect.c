@@ -212,8 +212,8 @@ static void alternatives(inspected *o, int rows) {
 }
 
 static void context_text(ui_pen *p, const ui_state *s, int32_t from, int32_t to) {
-    for (int32_t i = from; i < to && (size_t)i < s->run.dialog->context.n; i++)
-        if (!ui_draw_token(p, s, s->run.dialog->context.p[i])) return;
+    for (int32_t i = from; i < to && (size_t)i < s->run.conversation->context.n; i++)
+        if (!ui_draw_token(p, s, s->run.conversation->context.p[i])) return;
 }
 
 static void origin(inspected *o) {

@@ -29,7 +29,7 @@ static bool is_there(const ui_state *s, int i) {
 
 // No prompt was sent yet, and one can be sent.
 static bool can_begin(const ui_state *s) {
-    return !s->run.dialog->n_turns && !s->given.recording && !s->playing.demo && s->typed.editing < 0 &&
+    return !s->run.conversation->n_turns && !s->given.recording && !s->playing.demo && s->typed.editing < 0 &&
            s->run.state != LS_STATE_FAILED;
 }
 
@@ -201,9 +201,9 @@ static window window_of(const ui_state *s, int scroll, int rows, int cols) {
         if (i == s->run.turns[turn].first_step) { // its prompt comes along
             n += ui_said(&s->run, &s->run.turns[turn])->user.n + (size_t)cols;
             if (n >= wanted || !turn) return (window){turn, i, w.end};
-            while (turn && s->run.dialog->turns[--turn].n_steps == 0)
+            while (turn && s->run.conversation->turns[--turn].n_steps == 0)
                 n += ui_said(&s->run, &s->run.turns[turn])->user.n + (size_t)cols;
-            if (!s->run.dialog->turns[turn].n_steps) return (window){0, 0, w.end};
+            if (!s->run.conversation->turns[turn].n_steps) return (window){0, 0, w.end};
             n += bytes_of(s, i, &ends_line);
             continue;
         }
@@ -238,7 +238,7 @@ static void add_prompt(flow *f, const ui_state *s, const ui_turn *turn, bool asc
     add_text(f, ui_prompt_of(&s->run, turn), said->user.n, UI_PROMPT, 0);
     add_str(f, "\n", UI_TEXT);
     for (size_t k = said->answer_at; k < ls_turn_output_at(said); k++) {
-        const ls_token *begun = ls_token_of(&s->run.tokens, s->run.dialog->context.p[k]);
+        const ls_token *begun = ls_token_of(&s->run.tokens, s->run.conversation->context.p[k]);
         if (!begun->special) add_text(f, begun->bytes, (size_t)begun->n, UI_PROMPT, 0);
     }
     const ls_step *newest = said->n_steps ? s->run.steps[turn->first_step + said->n_steps - 1] : NULL;
@@ -251,7 +251,7 @@ static size_t add_turns(flow *f, const ui_state *s, window w, bool ascii) {
     const size_t viewed = s->run.n_steps ? ui_viewed_index(s) : 0;
     const source src = source_of(s);
     size_t viewed_end = 0;
-    for (size_t t = w.turn; t < s->run.dialog->n_turns; t++) {
+    for (size_t t = w.turn; t < s->run.conversation->n_turns; t++) {
         const ui_turn *turn = &s->run.turns[t];
         size_t i = turn->first_step;
         if (t == w.turn && w.first > i) i = w.first; // the prompt and what was before is out of sight
@@ -268,7 +268,7 @@ static size_t add_turns(flow *f, const ui_state *s, window w, bool ascii) {
 // Tokens of the last answer. Of a step that a quiz hides the root alone is shown, so the count must not tell more.
 static int32_t tokens_shown(const ui_state *s, size_t hidden) {
     const bool hides = hidden < s->run.n_steps;
-    if (!s->run.n_steps || !ls_dialog_last(s->run.dialog)->n_steps) return 0;
+    if (!s->run.n_steps || !ls_conversation_last(s->run.conversation)->n_steps) return 0;
     const ls_step *last = s->run.steps[hides ? hidden : s->run.n_steps - 1];
     return last->output_pos + (hides ? 1 : last->n_emitted);
 }
@@ -280,7 +280,7 @@ void ui_panel_output(ui_panel_view *v) {
     window w = window_of(s, *scroll, v->area.rows, v->area.cols);
     if (f.hidden < w.end) w.end = f.hidden + 1; // later text would reveal the answer
     const size_t viewed_end = add_turns(&f, s, w, v->canvas->ascii);
-    if (!s->run.dialog->n_turns) add_welcome(&f, s);
+    if (!s->run.conversation->n_turns) add_welcome(&f, s);
     size_t n;
     ui_line *lines = ui_wrap(v->canvas, f.text.n ? f.text.p : "", f.text.n, v->area.cols, &n);
     size_t bottom = n; // line after the last one shown, when not scrolled
@@ -290,7 +290,7 @@ void ui_panel_output(ui_panel_view *v) {
         if (bottom > n) bottom = n;
     }
     int most = (int)bottom - v->area.rows;
-    if (most < 0 || !s->run.dialog->n_turns) most = 0; // the text of an empty conversation begins at the top
+    if (most < 0 || !s->run.conversation->n_turns) most = 0; // the text of an empty conversation begins at the top
     if (*scroll > most) *scroll = most;
     const int top = most - *scroll;
     for (int row = 0; row < v->area.rows && (size_t)(top + row) < n; row++) {

@@ -18,15 +18,15 @@ static size_t end_of(const ui_state *s, const ui_turn *t) { // of its tokens in 
 
 // The first turn whose context was not changed later: a chat template may rewrite earlier turns.
 static size_t first_turn(const ui_state *s) {
-    size_t t = s->run.dialog->n_turns ? s->run.dialog->n_turns - 1 : 0;
-    while (t > 0 && s->run.dialog->turns[t].kept >= end_of(s, &s->run.turns[t - 1])) t--;
+    size_t t = s->run.conversation->n_turns ? s->run.conversation->n_turns - 1 : 0;
+    while (t > 0 && s->run.conversation->turns[t].kept >= end_of(s, &s->run.turns[t - 1])) t--;
     return t;
 }
 
 static void start(ui_state *s) {
     ui_shadows *w = &s->shadows;
     if (!w->variants && s->given.variants) w->variants = s->given.variants(s->given.ud, &w->n_variants);
-    if (w->work || !s->run.dialog->n_turns || !s->run.has_header || !w->n_variants) return;
+    if (w->work || !s->run.conversation->n_turns || !s->run.has_header || !w->n_variants) return;
     w->work = ls_shadows_new(w->variants, w->n_variants, &s->run.header);
     w->turn = first_turn(s);
 }
@@ -41,7 +41,7 @@ void ui_shadows_forget(ui_state *s, size_t turn) {
 static bool begin(ui_state *s) {
     ui_shadows *w = &s->shadows;
     const ui_turn *t = &s->run.turns[w->turn];
-    const ls_ids *context = &s->run.dialog->context;
+    const ls_ids *context = &s->run.conversation->context;
     const size_t n = ls_turn_output_at(ui_said(&s->run, t));
     for (size_t i = 0; i < n && !w->refused; i++)
         if (i >= context->n || context->p[i] < 0) w->refused = "the recording lacks the text before this answer";
@@ -68,7 +68,7 @@ static bool feed(ui_state *s) {
         ls_shadows_add(w->work, step);
         ls_stats_add(&w->real, step);
     }
-    if (!w->ended && (ui_said(&s->run, t)->finish || w->turn + 1 < s->run.dialog->n_turns)) {
+    if (!w->ended && (ui_said(&s->run, t)->finish || w->turn + 1 < s->run.conversation->n_turns)) {
         ls_shadows_end(w->work);
         w->ended = true;
     }
@@ -100,9 +100,9 @@ bool ui_shadows_work(ui_state *s) {
     const uint64_t until = ls_now_ns() + SLICE_MS * 1000000ull;
     const size_t turn = w->turn, step = w->step;
     const bool begun = w->begun, ended = w->ended;
-    while (w->turn < s->run.dialog->n_turns && feed(s)) {
+    while (w->turn < s->run.conversation->n_turns && feed(s)) {
         if (!ls_shadows_work(w->work, until)) return true;
-        if (!w->ended || w->turn + 1 == s->run.dialog->n_turns) break;
+        if (!w->ended || w->turn + 1 == s->run.conversation->n_turns) break;
         w->turn++;
         w->begun = false;
     }
@@ -112,11 +112,11 @@ bool ui_shadows_work(ui_state *s) {
 // Why there is no result; NULL: there is one, of the turn shadows.turn, which may be older than the last one.
 static const char *why_none(const ui_state *s) {
     const ui_shadows *w = &s->shadows;
-    return w->refused                                       ? w->refused
-           : w->variants && !w->n_variants                  ? "this configuration has no method that can be simulated"
-           : !s->run.dialog->n_turns                        ? "no answer yet"
-           : !w->begun || w->turn >= s->run.dialog->n_turns ? "waiting for a pause in decoding (u: run now)"
-                                                            : NULL;
+    return w->refused                      ? w->refused
+           : w->variants && !w->n_variants ? "this configuration has no method that can be simulated"
+           : !s->run.conversation->n_turns ? "no answer yet"
+           : !w->begun || w->turn >= s->run.conversation->n_turns ? "waiting for a pause in decoding (u: run now)"
+                                                                  : NULL;
 }
 
 // ---- the table
@@ -200,5 +200,5 @@ void ui_panel_shadows(ui_panel_view *v) {
                                       : " Enter: use this method. speed: against plain decoding, by measured costs");
     ui_dim_line(v, " known: verified share of the rows that the method would learn from; all: exact; ≈: estimate");
     ui_right(v, "turn %td%s; a closes", turn - s->run.turns + 1,
-             turn + 1 < s->run.turns + s->run.dialog->n_turns ? ", not up to date" : "");
+             turn + 1 < s->run.turns + s->run.conversation->n_turns ? ", not up to date" : "");
 }

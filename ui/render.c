@@ -108,7 +108,7 @@ static void title(const ui_state *s, ui_statistics *kept, ui_canvas *c, ui_rect 
     if (step) {
         const ls_stats *st = ui_stats(s, kept);
         char which[32] = "";
-        if (s->run.dialog->n_turns > 1) snprintf(which, sizeof which, "turn %td, ", turn - s->run.turns + 1);
+        if (s->run.conversation->n_turns > 1) snprintf(which, sizeof which, "turn %td, ", turn - s->run.turns + 1);
         char end[16] = "";
         if (ends_after(s)) snprintf(end, sizeof end, "-%u", step->index + 1);
         if (s->view.at_newest) add(&f, 6, "%sstep %u%s", which, step->index, end);
@@ -210,7 +210,7 @@ static void bottom(ui_canvas *c, ui_rect r, const ui_bottom *b) {
 static const char *bar_label(const ui_state *s, ui_action a, bool typing, const char *label) {
     const bool goes = s->run.state == LS_STATE_RUNNING || s->run.state == LS_STATE_PREFILL || ui_demo_plays(s);
     const bool idle =
-        s->run.state == LS_STATE_IDLE && s->run.dialog->n_turns && !s->given.recording; // x then asks what if
+        s->run.state == LS_STATE_IDLE && s->run.conversation->n_turns && !s->given.recording; // x then asks what if
     if (a == UI_ACT_RUN_PAUSE) return goes ? "Pause" : s->run.state == LS_STATE_PAUSED ? "Run" : label;
     return a == UI_ACT_STOP && !typing && idle ? "What-if" : label;
 }
@@ -271,7 +271,7 @@ static void cover(const ui_state *s, ui_drawn *drawn, ui_canvas *c, const ui_fra
 static ui_room room_of(const ui_state *s, const ui_canvas *c, const ui_bottom *b, const ls_buf *said) {
     enum { WIDE = 110 }; // a step's sentence fits in one row
     ui_room r = {.rows = c->rows, .cols = c->cols, .prompt_rows = 1, .note = s->playing.demo};
-    r.empty = !s->run.dialog->n_turns;
+    r.empty = !s->run.conversation->n_turns;
     r.requests = s->given.watches;
     size_t rows;
     for (size_t i = 0; i < b->edit->text.n; i++) r.prompt_rows += b->edit->text.p[i] == '\n';

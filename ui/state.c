@@ -7,7 +7,7 @@
 #include <string.h>
 
 void ui_state_init(ui_state *s) {
-    *s = (ui_state){.run = {.fraction = -1, .dialog = ls_dialog_new()},
+    *s = (ui_state){.run = {.fraction = -1, .conversation = ls_conversation_new()},
                     .shown = {.focus = UI_NO_PANEL, .zoom = UI_NO_PANEL},
                     .view = {.at_newest = true},
                     .over = {.help_found = -1},
@@ -55,7 +55,7 @@ static void forget_conversation(ui_state *s) {
     ui_shadows_forget(s, 0);
     forget_rival(&s->run.rival);
     cut_steps(&s->run, 0);
-    ls_dialog_clear(s->run.dialog);
+    ls_conversation_clear(s->run.conversation);
     s->view.at_newest = true;
     forget_statistics(s);
     s->quiz.next = s->quiz.answered = 0;
@@ -77,7 +77,7 @@ void ui_state_free(ui_state *s) {
     for (int i = 0; i < UI_LOG_LINES; i++) free(s->log[i]);
     free(s->playing.told);
     free(s->requests.facts);
-    ls_dialog_free(s->run.dialog);
+    ls_conversation_free(s->run.conversation);
     ui_edit_free(&s->typed.prompt);
     ui_edit_free(&s->typed.line);
     *s = (ui_state){0};
@@ -85,7 +85,7 @@ void ui_state_free(ui_state *s) {
 
 // Forgets a turn and those after it, which are about to be answered anew.
 static void cut_turns(ui_state *s, size_t turn) {
-    if (turn >= s->run.dialog->n_turns) return;
+    if (turn >= s->run.conversation->n_turns) return;
     ui_shadows_forget(s, turn);
     if (s->run.rival.known && s->run.rival.turn >= turn) forget_rival(&s->run.rival);
     cut_steps(&s->run, s->run.turns[turn].first_step);
@@ -96,14 +96,14 @@ static void cut_turns(ui_state *s, size_t turn) {
 }
 
 static void begin_turn(ui_state *s, ls_event *e) {
-    ls_dialog *d = s->run.dialog;
+    ls_conversation *d = s->run.conversation;
     const size_t n = (size_t)e->prompt.n_ids, turn = e->prompt.turn < d->n_turns ? e->prompt.turn : d->n_turns;
     cut_turns(s, turn);
-    ls_dialog_begin(d, turn,
-                    &(ls_next_prompt){.text = {e->prompt.text, strlen(e->prompt.text)},
-                                      .kept = (size_t)e->prompt.context_len - n,
-                                      .ids = {.p = e->prompt.ids, .n = n},
-                                      .n_begun = (size_t)e->prompt.n_begun});
+    ls_conversation_begin(d, turn,
+                          &(ls_next_prompt){.text = {e->prompt.text, strlen(e->prompt.text)},
+                                            .kept = (size_t)e->prompt.context_len - n,
+                                            .ids = {.p = e->prompt.ids, .n = n},
+                                            .n_begun = (size_t)e->prompt.n_begun});
     s->run.turns = ls_realloc(s->run.turns, d->n_turns * sizeof *s->run.turns);
     ui_turn *t = &s->run.turns[turn];
     *t = (ui_turn){
@@ -119,13 +119,13 @@ static void begin_turn(ui_state *s, ls_event *e) {
 
 static void add_step(ui_state *s, ls_event *e) {
     ui_mirror *m = &s->run;
-    if (!m->dialog->n_turns) return;
+    if (!m->conversation->n_turns) return;
     m->steps = ls_grown(m->steps, m->n_steps, sizeof *m->steps);
     const ls_step *step = m->steps[m->n_steps++] = ls_step_share(e->step);
     for (int i = 0; i < step->n_emitted; i++)
-        ui_thinking_add(&m->turns[m->dialog->n_turns - 1].thinking,
+        ui_thinking_add(&m->turns[m->conversation->n_turns - 1].thinking,
                         ls_token_of(&s->run.tokens, step->tree.nodes[step->path[i]].token), step->output_pos + i);
-    ls_dialog_step(m->dialog, step);
+    ls_conversation_step(m->conversation, step);
     ui_quiz_on_step(s);
     if (s->view.at_newest && ui_quiz_newest(s) == s->run.n_steps - 1) ui_leave_rows(s);
 }
@@ -134,9 +134,9 @@ static void on_rival(ui_state *s, const ls_event *e) {
     ui_rival *r = &s->run.rival;
     if (e->rival.what == LS_RIVAL_BEGINS) {
         forget_rival(r);
-        if (!s->run.dialog->n_turns) return;
+        if (!s->run.conversation->n_turns) return;
         r->known = true;
-        r->turn = s->run.dialog->n_turns - 1;
+        r->turn = s->run.conversation->n_turns - 1;
         r->at = e->rival.at;
         ls_ids_add(&r->begun, e->rival.ids, (size_t)e->rival.n_ids);
         memcpy(r->method, e->rival.method, sizeof r->method);
@@ -155,8 +155,8 @@ static void on_setting(ui_state *s, const ls_event *e) {
     if (t && !strncmp(t->asked, value, sizeof t->asked - 1)) *t->asked = 0; // else a later request is not answered yet
     const bool whole = t && strlen(value) < sizeof t->value; // a part of a path would be saved as the whole
     if (t && e->setting.in_force) snprintf(t->value, sizeof t->value, "%.47s", whole ? value : "");
-    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.dialog->n_turns) {
-        ui_turn *turn = &s->run.turns[s->run.dialog->n_turns - 1];
+    if (e->setting.in_force && !strcmp(key, "decode.method") && ui_busy(&s->run) && s->run.conversation->n_turns) {
+        ui_turn *turn = &s->run.turns[s->run.conversation->n_turns - 1];
         turn->switched |= strcmp(turn->method, value) != 0;
         snprintf(turn->method, sizeof turn->method, "%.31s", value);
     }
@@ -170,7 +170,7 @@ static void on_status(ui_state *s, const ls_event *e) {
     if (now == LS_STATE_FAILED && before != LS_STATE_FAILED)
         snprintf(s->run.failure, sizeof s->run.failure, "%s", s->message);
     if (now == LS_STATE_PAUSED || now == LS_STATE_RUNNING) {
-        if (ui_finish(&s->run) == LS_FINISH_LENGTH) ls_dialog_go_on(s->run.dialog);
+        if (ui_finish(&s->run) == LS_FINISH_LENGTH) ls_conversation_go_on(s->run.conversation);
         s->asked.starts_paused = now == LS_STATE_PAUSED;
     }
     s->run.state = now;
@@ -198,7 +198,8 @@ void ui_on_event(ui_state *s, ls_event *e) {
         if (s->run.n_steps) ui_demo_on(s, UI_WHEN_STEP, s->run.steps[s->run.n_steps - 1]);
         break;
     case LS_EV_END:
-        if (s->run.dialog->n_turns) s->run.dialog->turns[s->run.dialog->n_turns - 1].finish = e->end.finish;
+        if (s->run.conversation->n_turns)
+            s->run.conversation->turns[s->run.conversation->n_turns - 1].finish = e->end.finish;
         ui_demo_on(s, UI_WHEN_END, NULL);
         break;
     case LS_EV_RIVAL: on_rival(s, e); break;
@@ -251,11 +252,11 @@ const ui_turn *ui_viewed_turn(const ui_state *s) {
 }
 
 const ui_turn *ui_last_turn(const ui_mirror *run) {
-    return run->dialog->n_turns ? &run->turns[run->dialog->n_turns - 1] : NULL;
+    return run->conversation->n_turns ? &run->turns[run->conversation->n_turns - 1] : NULL;
 }
 
 const ls_turn *ui_said(const ui_mirror *run, const ui_turn *t) {
-    return &run->dialog->turns[t - run->turns];
+    return &run->conversation->turns[t - run->turns];
 }
 
 const char *ui_prompt_of(const ui_mirror *run, const ui_turn *t) {
@@ -264,16 +265,16 @@ const char *ui_prompt_of(const ui_mirror *run, const ui_turn *t) {
 }
 
 ls_finish ui_finish(const ui_mirror *run) {
-    const ls_turn *last = ls_dialog_last(run->dialog);
+    const ls_turn *last = ls_conversation_last(run->conversation);
     return last ? last->finish : LS_GOING;
 }
 
 bool ui_raced(const ui_mirror *run) {
-    return run->rival.known && run->rival.turn + 1 == run->dialog->n_turns;
+    return run->rival.known && run->rival.turn + 1 == run->conversation->n_turns;
 }
 
 const ui_turn *ui_turn_of(const ui_mirror *run, size_t i_step) {
-    for (size_t t = run->dialog->n_turns; t > 0; t--)
+    for (size_t t = run->conversation->n_turns; t > 0; t--)
         if (run->turns[t - 1].first_step <= i_step) return &run->turns[t - 1];
     return NULL;
 }

@@ -4,7 +4,7 @@
 // between frames, and by keys that choose in them. Rendering writes only `drawn`, and what `quiz.masked` points to.
 #pragma once
 #include "source/source.h"
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 #include "decode/shadows.h"
 #include "decode/stats.h"
 #include "decode/step.h"
@@ -100,8 +100,8 @@ typedef struct {
     char failure[512]; // the reason of LS_STATE_FAILED
     double fraction;
     ls_tokens tokens;
-    ls_dialog *dialog;
-    ui_turn *turns;        // [dialog->n_turns]
+    ls_conversation *conversation;
+    ui_turn *turns;        // [conversation->n_turns]
     const ls_step **steps; // of all turns; kept
     size_t n_steps;
     ui_rival rival;

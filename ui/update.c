@@ -93,7 +93,7 @@ static void preview_next(ui_state *s) {
 static bool compare(ui_state *s) {
     if (ui_raced(&s->run) || s->given.recording || s->run.state == LS_STATE_COMPARING) ui_open(s, UI_COMPARE, true);
     else if (ui_busy(&s->run)) ui_say(s, "wait for the answer to finish, then press c to compare");
-    else if (!s->run.dialog->n_turns) ui_say(s, "no answer to compare yet");
+    else if (!s->run.conversation->n_turns) ui_say(s, "no answer to compare yet");
     else ui_ask_rival(s, "plain");
     return s->shown.compare;
 }
@@ -289,13 +289,13 @@ void ui_act(ui_state *s, ui_action a) {
     case UI_ACT_ASCII: s->view.ascii = !s->view.ascii; break;
     case UI_ACT_COMMAND: ui_type_line(s, ':', ""); break;
     case UI_ACT_REGENERATE:
-        if (ui_can_send(s) && s->run.dialog->n_turns)
+        if (ui_can_send(s) && s->run.conversation->n_turns)
             ui_ask(s, LS_CMD_EDIT, ls_strdup(ui_prompt_of(&s->run, ui_last_turn(&s->run))),
-                   (int)s->run.dialog->n_turns - 1);
+                   (int)s->run.conversation->n_turns - 1);
         break;
     case UI_ACT_EDIT_TURN:
         if (!takes_prompts(s)) break;
-        if (!s->run.dialog->n_turns) {
+        if (!s->run.conversation->n_turns) {
             ui_say(s, "no prompt yet");
             break;
         }

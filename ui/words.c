@@ -11,8 +11,9 @@ int ui_ngram(const ui_state *s, const ls_step *step, const ls_branch *b, int32_t
     int32_t tail[UI_NGRAM], n = 0;
     if (b->rank >= 0) tail[n++] = step->tree.nodes[b->first_node].token;
     tail[n++] = step->tree.nodes[0].token;
-    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->run.dialog->context.n; at--)
-        tail[n++] = s->run.dialog->context.p[at];
+    for (int32_t at = step->context_len - 1; n < UI_NGRAM && at >= 0 && (size_t)at < s->run.conversation->context.n;
+         at--)
+        tail[n++] = s->run.conversation->context.p[at];
     const int most = b->match_n < n ? b->match_n : n;
     for (int i = 0; i < most; i++) ids[i] = tail[most - 1 - i];
     return most;

@@ -84,7 +84,7 @@ static void tell_step(chat *c) {
 
 static void tell_end(chat *c) {
     ui_state *s = &c->state;
-    const ui_turn *t = &s->run.turns[s->run.dialog->n_turns - 1];
+    const ui_turn *t = &s->run.turns[s->run.conversation->n_turns - 1];
     const ls_stats *st = ui_stats(s, &s->drawn.statistics);
     ls_buf text = {0};
     ls_buf_str(&text, "answer:\n");
@@ -112,14 +112,14 @@ static void take(chat *c, ls_event *e) {
     if (kind == LS_EV_MESSAGE) tell_message(c);
     if (kind == LS_EV_PROMPT) {
         ls_buf line = {0};
-        const ui_turn *t = &s->run.turns[s->run.dialog->n_turns - 1];
+        const ui_turn *t = &s->run.turns[s->run.conversation->n_turns - 1];
         const size_t n = ls_turn_output_at(ui_said(&s->run, t)) - ui_said(&s->run, t)->kept;
-        ls_buf_fmt(&line, "turn %zu: %s\nread %zu token%s in %.0f ms\n", s->run.dialog->n_turns,
+        ls_buf_fmt(&line, "turn %zu: %s\nread %zu token%s in %.0f ms\n", s->run.conversation->n_turns,
                    ui_prompt_of(&s->run, t), n, ls_plural(n), t->prefill_ms);
         print(c, &line, line.n); // line.n: the prompt is not wrapped
     }
     if (kind == LS_EV_STEP && s->run.n_steps) tell_step(c);
-    if (kind == LS_EV_END && s->run.dialog->n_turns) tell_end(c);
+    if (kind == LS_EV_END && s->run.conversation->n_turns) tell_end(c);
     if ((idle && c->ready) || failed || result) c->waits = false;
     c->ready |= idle;
     if (failed) {

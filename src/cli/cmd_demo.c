@@ -51,7 +51,7 @@ static void speak(ui_state *s, ls_buf *out) {
 
 static void answer(ui_state *s, ls_buf *out) {
     ls_buf text = {0};
-    for (size_t i = 0; i < s->run.dialog->n_turns; i++) ui_answer_text(s, &s->run.turns[i], &text);
+    for (size_t i = 0; i < s->run.conversation->n_turns; i++) ui_answer_text(s, &s->run.turns[i], &text);
     const ls_stats *st = ui_stats(s, &s->drawn.statistics);
     ls_sanitize_text(out, text.p, text.n);
     const size_t end = out->n;

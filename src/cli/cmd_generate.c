@@ -121,7 +121,7 @@ static bool on_prefill(void *ud, const char *stage, double fraction) {
 static void on_begin(void *ud, const ls_runner *runner, double prefill_ms) {
     run *r = ud;
     ls_gauge_clear();
-    const ls_ids *context = &ls_session_dialog(runner->session)->context;
+    const ls_ids *context = &ls_session_conversation(runner->session)->context;
     ls_ids_add(&r->prompt, context->p, context->n);
     r->prefill_ms = prefill_ms;
 }

@@ -10,7 +10,7 @@
 #include "cli/lab_plan.h"
 #include "report/lab.h"
 #include "report/report.h"
-#include "trace/conversation.h"
+#include "trace/conversation_log.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -74,21 +74,21 @@ static ls_code is_recorded(const recorder *k, size_t run, size_t item, const cha
 static ls_code record_one(recorder *k, size_t run, size_t item, const char *path, ls_err *err) {
     const ls_setup *setup = &k->plan.c[run].setup.s;
     ls_session *session = NULL;
-    ls_conversation *log;
+    ls_conversation_log *log;
     ls_result result = {0};
-    ls_code code = ls_conversation_new(&log, k->model.vocab, err);
-    const ls_run_sink sink = ls_conversation_sink(log);
+    ls_code code = ls_conversation_log_new(&log, k->model.vocab, err);
+    const ls_run_sink sink = ls_conversation_log_sink(log);
     if (!code) code = ls_session_new(&session, &k->model, &setup->decode, err);
     if (!code) code = ls_session_calibrate(session, LS_COSTS_MEASURED, ls_gauge_show, NULL, err);
     if (!code) code = ls_item_run(session, &k->model, setup, &k->suite.items[item], &sink, &result, err);
     if (!code) {
         ls_make_folders(path);
-        code = ls_conversation_save(log, path, err);
+        code = ls_conversation_log_save(log, path, err);
     }
     if (code && code != LS_E_CANCELLED)
         ls_err_prefix(err, "%s, prompt %s", k->plan.index.runs[run].word, k->suite.items[item].name);
     ls_result_free(&result);
-    ls_conversation_free(log);
+    ls_conversation_log_free(log);
     ls_session_free(session);
     return code;
 }

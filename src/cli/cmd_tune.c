@@ -42,7 +42,7 @@ static ls_recording **recording_of(const tuning *t, size_t turn) { // a turn of 
 
 static void begin_text(void *ud, const ls_runner *run, double prefill_ms) {
     (void)prefill_ms;
-    const ls_ids *context = &ls_session_dialog(run->session)->context;
+    const ls_ids *context = &ls_session_conversation(run->session)->context;
     *recording_of(ud, ls_runner_turns(run) - 1) =
         ls_recording_new(context->p, context->n, run->model->engine->n_context);
 }

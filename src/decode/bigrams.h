@@ -1,7 +1,7 @@
 // Asks the target once what follows each token of its vocabulary, so that `logitspec` knows something after tokens that
 // no text had yet (spec/recall.h).
 #pragma once
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 
 // Writes the model's file of bigrams; anew: all of them, else those that it lacks. *n: the tokens that it has then,
 // fewer than LS_BIGRAMS if the vocabulary is smaller or progress stopped it. *path: the file; the caller frees it.

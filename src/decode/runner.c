@@ -10,11 +10,11 @@ bool ls_runner_active(const ls_runner *r) {
 }
 
 size_t ls_runner_turns(const ls_runner *r) {
-    return ls_session_dialog(r->session)->n_turns;
+    return ls_session_conversation(r->session)->n_turns;
 }
 
 ls_finish ls_runner_finish(const ls_runner *r) {
-    const ls_turn *last = ls_dialog_last(ls_session_dialog(r->session));
+    const ls_turn *last = ls_conversation_last(ls_session_conversation(r->session));
     return last ? last->finish : LS_GOING;
 }
 
@@ -39,12 +39,13 @@ static void announce(ls_runner *r, size_t n) {
 
 ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, ls_err *err) {
     const ls_setup *s = r->setup;
-    const ls_dialog *d = ls_session_dialog(r->session);
-    const size_t before = turn == d->n_turns ? ls_dialog_tokens(d) : 0;
+    const ls_conversation *d = ls_session_conversation(r->session);
+    const size_t before = turn == d->n_turns ? ls_conversation_tokens(d) : 0;
     ls_next_prompt p;
     double prefill_ms = 0;
     if (turn > d->n_turns) return ls_fail(err, LS_E_RANGE, "there is no such turn");
-    ls_code code = ls_dialog_prompt(d, r->model, s->format, system ? system : s->system, turn, text.p, text.n, &p, err);
+    ls_code code =
+        ls_conversation_prompt(d, r->model, s->format, system ? system : s->system, turn, text.p, text.n, &p, err);
     if (code) return code;
     if (begun) {
         ls_ids_add(&p.ids, begun->p, begun->n);
@@ -92,9 +93,9 @@ void ls_runner_stop(ls_runner *r, ls_finish reason) {
     if (ls_runner_active(r)) end(r, reason);
 }
 
-ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_err *err) {
-    announce(r, (*dialog)->context.n);
-    const ls_code code = ls_session_replace(r->session, dialog, on_prefill, r, err);
+ls_code ls_runner_replace(ls_runner *r, ls_conversation **conversation, const ls_stats *stats, ls_err *err) {
+    announce(r, (*conversation)->context.n);
+    const ls_code code = ls_session_replace(r->session, conversation, on_prefill, r, err);
     if (!code) r->stats = *stats;
     return code;
 }

@@ -49,7 +49,7 @@ void ls_runner_free(ls_runner *r);
 
 // Begins a turn: the next one, or an earlier one that is answered again (it and the turns after it are replaced).
 // system: NULL: that of the setup. begun: tokens with which the answer begins; NULL: none. Errors are those of
-// ls_dialog_prompt and ls_session_begin_at; they change nothing.
+// ls_conversation_prompt and ls_session_begin_at; they change nothing.
 ls_code ls_runner_begin(ls_runner *r, size_t turn, ls_str text, const char *system, const ls_ids *begun, ls_err *err);
 // Begins the only turn of another conversation, as ls_session_begin_other. Call again until ls_runner_active.
 ls_code ls_runner_begin_other(ls_runner *r, ls_str text, const ls_ids *ids, size_t most, ls_err *err);
@@ -60,5 +60,5 @@ ls_finish ls_runner_finish(const ls_runner *r); // of the last turn; LS_GOING: i
 // ended by ls_runner_stop.
 ls_code ls_runner_step(ls_runner *r, ls_err *err);
 void ls_runner_stop(ls_runner *r, ls_finish reason); // ends the turn that is being decoded, if one is
-// As ls_session_replace. stats: of the last turn of *dialog.
-ls_code ls_runner_replace(ls_runner *r, ls_dialog **dialog, const ls_stats *stats, ls_err *err);
+// As ls_session_replace. stats: of the last turn of *conversation.
+ls_code ls_runner_replace(ls_runner *r, ls_conversation **conversation, const ls_stats *stats, ls_err *err);

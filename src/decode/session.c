@@ -65,7 +65,8 @@ ls_code ls_session_set(ls_session *s, const ls_decode_options *opt, ls_err *err)
     ls_code code = LS_OK;
     if (opt->accept.rule && opt->accept.rule->reflects && opt->reflection)
         code = ls_encode(s->model->vocab, opt->reflection, strlen(opt->reflection), true, &reflection, err);
-    if (!code) code = ls_drafting_set(&s->drafting, opt, &place, s->dialog->context.p, s->dialog->context.n, err);
+    if (!code)
+        code = ls_drafting_set(&s->drafting, opt, &place, s->conversation->context.p, s->conversation->context.n, err);
     if (code) ls_ids_free(&reflection);
     if (code) return code;
     ls_ids_free(&s->reflection);
@@ -86,7 +87,7 @@ static ls_code new_session(ls_session **out, ls_model *model, ls_kv_cache *lent,
     s->e = model->engine;
     s->kv = lent;
     s->borrowed = lent != NULL;
-    s->dialog = ls_dialog_new();
+    s->conversation = ls_conversation_new();
     s->held = SIZE_MAX;
     ls_code code = lent ? LS_OK : model->engine->kv_cache(model->engine, 0, &s->kv, err);
     if (!code && s->kv->experts) {
@@ -108,7 +109,7 @@ void ls_session_free(ls_session *s) {
     ls_ahead_free(s->ahead);
     ls_drafting_free(&s->drafting); // before the KV cache, whose hidden states a trained head uses
     if (s->kv && !s->borrowed) s->kv->free(s->kv);
-    ls_dialog_free(s->dialog);
+    ls_conversation_free(s->conversation);
     ls_ids_free(&s->reflection);
     ls_answer_free(&s->answer);
     ls_routing_free(s->routing);
@@ -128,7 +129,7 @@ bool ls_session_restore(ls_session *s, const ls_buf *from) {
 
 void ls_session_reset(ls_session *s) {
     s->held = s->kv->rewind(s->kv, 0, NULL) ? 0 : SIZE_MAX;
-    ls_dialog_clear(s->dialog);
+    ls_conversation_clear(s->conversation);
     ls_answer_begin(&s->answer);
     s->corrected = false;
     ls_drafting_observe(&s->drafting, NULL, 0, true);
@@ -143,8 +144,8 @@ const ls_drafter *ls_session_drafter(const ls_session *s) {
 uint64_t ls_session_bytes(ls_session *s) {
     return ls_drafting_bytes(&s->drafting);
 }
-const ls_dialog *ls_session_dialog(const ls_session *s) {
-    return s->dialog;
+const ls_conversation *ls_session_conversation(const ls_session *s) {
+    return s->conversation;
 }
 const ls_ids *ls_session_output(const ls_session *s) {
     return &s->answer.ids;
@@ -153,7 +154,7 @@ const ls_buf *ls_session_text(const ls_session *s) {
     return &s->answer.text;
 }
 bool ls_session_active(const ls_session *s) {
-    const ls_turn *last = ls_dialog_last(s->dialog);
+    const ls_turn *last = ls_conversation_last(s->conversation);
     return last && last->finish == LS_GOING;
 }
 size_t ls_session_settled(const ls_session *s) {
@@ -163,7 +164,7 @@ size_t ls_session_settled(const ls_session *s) {
 void ls_session_stop(ls_session *s, ls_finish finish) {
     if (!ls_session_active(s)) return;
     ls_answer_flush(&s->answer);
-    ls_dialog_end(s->dialog, s->model->vocab, &s->answer.text, finish);
+    ls_conversation_end(s->conversation, s->model->vocab, &s->answer.text, finish);
 }
 
 ls_code ls_session_calibrate(ls_session *s, ls_costs_wish wish, ls_progress progress, void *ud, ls_err *err) {
@@ -239,7 +240,7 @@ static ls_code hold(ls_session *s, size_t n, ls_progress progress, void *ud, ls_
     ls_code code = keep < length ? s->kv->rewind(s->kv, (int32_t)keep, err) : LS_OK;
     if (code) return code;
     s->held = keep;
-    if (keep < n) code = prefill(s, s->dialog->context.p, keep, n, &last, progress, ud, err);
+    if (keep < n) code = prefill(s, s->conversation->context.p, keep, n, &last, progress, ud, err);
     if (!code) s->held = n;
     return code;
 }
@@ -283,7 +284,7 @@ static ls_code has_room(const ls_session *s, size_t turn, size_t kept, size_t n,
 // Reads ids, whose first `kept` tokens are those of the conversation.
 static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, bool by_rows, lst_row *last,
                            ls_progress progress, void *ud, double *ms, ls_err *err) {
-    const size_t from = kept < s->dialog->context.n ? kept : s->dialog->context.n;
+    const size_t from = kept < s->conversation->context.n ? kept : s->conversation->context.n;
     ls_code code = hold(s, from, progress, ud, err);
     const uint64_t start = ls_now_ns();
     if (!code)
@@ -295,19 +296,19 @@ static ls_code read_prompt(ls_session *s, const ls_ids *ids, size_t kept, bool b
 
 // The prompt of a turn was read.
 static void begun(ls_session *s, size_t turn, const ls_next_prompt *p, const lst_row *last) {
-    ls_dialog_begin(s->dialog, turn, p);
+    ls_conversation_begin(s->conversation, turn, p);
     ls_answer_take(&s->answer, s->model->vocab, p->ids.p + p->ids.n - p->n_begun, p->n_begun, p->n_begun);
     s->held = SIZE_MAX;
     s->last = *last;
     s->corrected = false;
     s->model->worked_ns = ls_now_ns();
-    ls_drafting_observe(&s->drafting, s->dialog->context.p, s->dialog->context.n, false);
+    ls_drafting_observe(&s->drafting, s->conversation->context.p, s->conversation->context.n, false);
 }
 
 ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p, ls_progress progress, void *ud,
                             double *prefill_ms, ls_err *err) {
-    ls_dialog *d = s->dialog;
-    const bool next = turn == d->n_turns && p->kept == ls_dialog_tokens(d);
+    ls_conversation *d = s->conversation;
+    const bool next = turn == d->n_turns && p->kept == ls_conversation_tokens(d);
     if (ls_session_active(s) || turn > d->n_turns || (p->kept > d->context.n && !next))
         return ls_fail(err, LS_E_RANGE, "there is no such turn");
     ls_code code = has_room(s, turn, p->kept, p->ids.n, err);
@@ -343,7 +344,7 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
 
 ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, size_t most, ls_reading *r,
                                ls_progress progress, void *ud, ls_err *err) {
-    ls_ids *context = &s->dialog->context;
+    ls_ids *context = &s->conversation->context;
     lst_row last;
     double ms = 0;
     if (ls_session_active(s)) return ls_fail(err, LS_E_RANGE, "a turn is being decoded");
@@ -353,7 +354,7 @@ ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, si
         if (code) return code;
         *r = (ls_reading){.begun = true, .by_rows = rows_of_prompt_pay(s, ids->n - n), .kept = n};
         if (n < context->n) ls_drafting_observe(&s->drafting, ids->p, n, true);
-        ls_dialog_clear(s->dialog);
+        ls_conversation_clear(s->conversation);
         ls_ids_add(context, ids->p, n);
     }
     const size_t from = context->n, left = ids->n - from, n = left < most ? left : most;
@@ -372,22 +373,22 @@ ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err) {
     ls_session_reset(s);
     if (n > of->held) n = of->held;
     const ls_code code = s->kv->copy(s->kv, of->kv, (int32_t)n, err);
-    if (!code) ls_ids_add(&s->dialog->context, of->dialog->context.p, n);
+    if (!code) ls_ids_add(&s->conversation->context, of->conversation->context.p, n);
     s->held = code ? 0 : n;
     return code;
 }
 
 ls_code ls_session_begin(ls_session *s, const int32_t *ids, int32_t n, ls_progress progress, void *ud,
                          double *prefill_ms, ls_err *err) {
-    const ls_next_prompt p = {.kept = ls_dialog_tokens(s->dialog),
+    const ls_next_prompt p = {.kept = ls_conversation_tokens(s->conversation),
                               .ids = {.p = (int32_t *)ids, .n = n > 0 ? (size_t)n : 0}}; // only read
-    return ls_session_begin_at(s, s->dialog->n_turns, &p, progress, ud, prefill_ms, err);
+    return ls_session_begin_at(s, s->conversation->n_turns, &p, progress, ud, prefill_ms, err);
 }
 
 ls_code ls_session_go_on(ls_session *s, ls_err *err) {
-    ls_dialog *d = s->dialog;
-    const ls_turn *turn = ls_dialog_last(d);
-    const size_t n = ls_dialog_tokens(d);
+    ls_conversation *d = s->conversation;
+    const ls_turn *turn = ls_conversation_last(d);
+    const size_t n = ls_conversation_tokens(d);
     if (!turn || turn->finish != LS_FINISH_LENGTH) return ls_fail(err, LS_E_RANGE, "no answer was cut by max_tokens");
     if (n + 1 >= (size_t)s->e->n_context)
         return ls_fail(err, LS_E_RANGE, "the context is full (%d tokens): the answer cannot continue", s->e->n_context);
@@ -402,15 +403,15 @@ ls_code ls_session_go_on(ls_session *s, ls_err *err) {
     s->last = last;
     s->corrected &= !owed;
     s->model->worked_ns = ls_now_ns();
-    ls_dialog_commit(d);
+    ls_conversation_commit(d);
     if (owed) ls_drafting_observe(&s->drafting, d->context.p, d->context.n, false);
-    ls_dialog_go_on(d);
+    ls_conversation_go_on(d);
     ls_answer_go_on(&s->answer);
     return LS_OK;
 }
 
-ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progress, void *ud, ls_err *err) {
-    ls_dialog *before = s->dialog, *d = *dialog;
+ls_code ls_session_replace(ls_session *s, ls_conversation **conversation, ls_progress progress, void *ud, ls_err *err) {
+    ls_conversation *before = s->conversation, *d = *conversation;
     if (d->context.n < 1 || d->context.n > (size_t)s->e->n_context)
         return ls_fail(err, LS_E_RANGE,
                        "the conversation has %zu tokens, but the context has %d: start with --context %zu",
@@ -418,43 +419,43 @@ ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progre
     ls_code code = ls_prompt_fits(s->e, (int32_t)d->context.n, err);
     if (code) return code;
     s->held = 0; // nothing is the same in both
-    s->dialog = d;
+    s->conversation = d;
     code = hold(s, d->context.n, progress, ud, err);
     if (code) {
-        s->dialog = before;
+        s->conversation = before;
         s->held = 0;
         return code;
     }
-    const ls_turn *last = ls_dialog_last(d);
+    const ls_turn *last = ls_conversation_last(d);
     ls_ids output = {0};
-    for (size_t i = last->answer_at; i < ls_dialog_tokens(d); i++)
+    for (size_t i = last->answer_at; i < ls_conversation_tokens(d); i++)
         ls_ids_push(&output, i < d->context.n ? d->context.p[i] : d->uncommitted);
     ls_answer_take(&s->answer, s->model->vocab, output.p, output.n, last->n_begun);
     ls_ids_free(&output);
     s->corrected = false;
     ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
-    ls_dialog_free(before);
-    *dialog = NULL;
+    ls_conversation_free(before);
+    *conversation = NULL;
     return LS_OK;
 }
 
 // ---- a second answer
 
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err) {
-    *lent = ls_prompt_fits(of->e, (int32_t)of->dialog->context.n + opt->max_tokens, NULL) ||
+    *lent = ls_prompt_fits(of->e, (int32_t)of->conversation->context.n + opt->max_tokens, NULL) ||
             new_session(out, of->model, NULL, opt, NULL);
     return *lent ? new_session(out, of->model, of->kv, opt, err) : LS_OK;
 }
 
 ls_code ls_session_answer_too(ls_session *s, ls_session *of, size_t n, const ls_ids *more, ls_progress progress,
                               void *ud, ls_err *err) {
-    const ls_dialog *d = of->dialog;
+    const ls_conversation *d = of->conversation;
     const size_t have = n > 1 && !rows_of_prompt_pay(s, n) ? n - 1 : 0;
     ls_ids ids = {0};
     ls_code code = s->borrowed || of->held < have ? hold(of, have, progress, ud, err) : LS_OK;
     if (!code && have && !s->borrowed) code = s->kv->copy(s->kv, of->kv, (int32_t)have, err);
     if (code) return code;
-    ls_ids_add(&s->dialog->context, d->context.p, have);
+    ls_ids_add(&s->conversation->context, d->context.p, have);
     ls_ids_add(&ids, d->context.p + have, n - have);
     ls_ids_add(&ids, more->p, more->n);
     code = ls_session_begin(s, ids.p, (int32_t)ids.n, progress, ud, NULL, err);

@@ -1,6 +1,6 @@
-// One conversation (decode/dialog.h), its KV cache, and the LogitSpec step loop. Not thread-safe; the owner drives it
-// step by step. The KV cache may hold less than the conversation, after an edit that was cancelled or a rival that used
-// it: the next turn reads the rest.
+// One conversation (decode/conversation.h), its KV cache, and the LogitSpec step loop. Not thread-safe; the owner
+// drives it step by step. The KV cache may hold less than the conversation, after an edit that was cancelled or a rival
+// that used it: the next turn reads the rest.
 //
 //   ls_session_begin (prefill)  ->  ls_session_step ... until step->finish  ->  begin again for the next turn
 //
@@ -9,7 +9,7 @@
 // plain decoding emits, given an exact engine and an exact acceptance rule.
 #pragma once
 #include "engine/measured.h"
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 #include "decode/drafting.h"
 
 typedef struct ls_session ls_session;
@@ -48,9 +48,9 @@ ls_code ls_session_begin_other(ls_session *s, ls_str text, const ls_ids *ids, si
 // Resets s, which then begins with the first n tokens of the conversation of `of`, a session of the same model. They
 // are copied, not read again.
 ls_code ls_session_copy(ls_session *s, ls_session *of, size_t n, ls_err *err);
-// Replaces this conversation by *dialog, which has a turn, and reads it. Takes *dialog if it succeeds; else nothing has
-// changed.
-ls_code ls_session_replace(ls_session *s, ls_dialog **dialog, ls_progress progress, void *ud, ls_err *err);
+// Replaces this conversation by *conversation, which has a turn, and reads it. Takes *conversation if it succeeds; else
+// nothing has changed.
+ls_code ls_session_replace(ls_session *s, ls_conversation **conversation, ls_progress progress, void *ud, ls_err *err);
 // A session of another method that answers a turn of `of` too. *lent: there is no memory for a second KV cache, so it
 // uses the KV cache of `of`, which must not be used before the other session is freed, and then reads its answer again.
 ls_code ls_session_rival(ls_session **out, ls_session *of, const ls_decode_options *opt, bool *lent, ls_err *err);
@@ -76,8 +76,8 @@ void ls_session_snapshot(ls_session *s, ls_buf *out);
 bool ls_session_restore(ls_session *s, const ls_buf *from);
 
 // Borrowed until the next call.
-const ls_dialog *ls_session_dialog(const ls_session *s); // the conversation
-const ls_ids *ls_session_output(const ls_session *s);    // emitted tokens of this turn, end of sequence included
+const ls_conversation *ls_session_conversation(const ls_session *s); // the conversation
+const ls_ids *ls_session_output(const ls_session *s); // emitted tokens of this turn, end of sequence included
 // Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
 // until the turn has finished.
 const ls_buf *ls_session_text(const ls_session *s);

@@ -20,7 +20,7 @@ struct ls_session {
     void (*note)(void *ud, const char *text); // NULL: not wanted
     void *ud;
     // conversation
-    ls_dialog *dialog;
+    ls_conversation *conversation;
     size_t held; // tokens of it that the KV cache has kept; SIZE_MAX: all of its context
     ls_answer answer;
     lst_row last;        // row that predicts the next root

@@ -42,7 +42,7 @@ static double end_phase(work *w) {
 
 // Times a plain step if ls_plain_due; its time is not a part of the step.
 static ls_code measure_plain(ls_session *s, ls_err *err) {
-    const int32_t context = (int32_t)s->dialog->context.n;
+    const int32_t context = (int32_t)s->conversation->context.n;
     if (!s->drafting.drafter || !ls_plain_due(&s->plain, context)) return LS_OK;
     const ls_code code = ls_plain_measure(&s->plain, s->kv, s->last.chosen, &s->sampling, s->host_us, err);
     if (!code) ls_cost_observe(&s->costs, 1, context, -1, (s->plain.us - s->host_us) / 1e3);
@@ -55,8 +55,8 @@ static ls_code take_root(work *w, ls_err *err) {
     const ls_drafter *d = s->drafting.drafter;
     const ls_guarantee guarantee = ls_method_guarantee(s->drafting.method->name, &s->accept, s->sampling.temperature);
     ls_step *out = w->out;
-    ls_step_start(out, (ls_step){.turn = (uint32_t)s->dialog->n_turns - 1,
-                                 .index = ls_dialog_last(s->dialog)->n_steps,
+    ls_step_start(out, (ls_step){.turn = (uint32_t)s->conversation->n_turns - 1,
+                                 .index = ls_conversation_last(s->conversation)->n_steps,
                                  .context_len = w->context,
                                  .output_pos = (int32_t)s->answer.ids.n,
                                  .corrected = s->corrected,
@@ -91,7 +91,7 @@ static ls_code take_root(work *w, ls_err *err) {
 static ls_draft_state state_of(const work *w) {
     const ls_session *s = w->s;
     return (ls_draft_state){
-        s->dialog->context.p, s->dialog->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
+        s->conversation->context.p, s->conversation->context.n, s->last.chosen, w->top_ids, w->top_p, w->n_top, NULL};
 }
 
 // Whether a draft model had better begin a draft beside this step's forward than before it (PEARL's pre-verification).
@@ -101,8 +101,8 @@ static ls_draft_state state_of(const work *w) {
 static bool begins_beside(const ls_session *s) {
     enum { FIT = 3 };
     const ls_draft_model *m = s->drafting.drafter->draft_model;
-    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->dialog->context.n),
-                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->dialog->context.n);
+    const double one = ls_cost_ms(&m->costs, s->drafting.width, (int32_t)s->conversation->context.n),
+                 target = ls_cost_ms(&s->costs, 1, (int32_t)s->conversation->context.n);
     return one > 0 && FIT * one <= target && s->drafting.depth * one >= target;
 }
 
@@ -130,7 +130,8 @@ static void draft(work *w) {
     out->asked_rows =
         (int16_t)ls_drafting_propose(&s->drafting, &state, &costs, s->e->n_context - w->context, &out->tree);
     if (s->routing)
-        out->expected_experts = ls_routing_expect(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree);
+        out->expected_experts =
+            ls_routing_expect(s->routing, s->conversation->context.p, (size_t)w->context, &out->tree);
     const double us = end_phase(w);
     const ls_draft_model *draft_model = s->drafting.drafter ? s->drafting.drafter->draft_model : NULL;
     out->t_draft_us = s->drafting.drafter ? us : 0;
@@ -202,7 +203,7 @@ static void observe_experts(const work *w) {
     log_experts(w);
     const bool whole = seen.n_rows == out->tree.n; // without the rows of a probe
     const int32_t n_awake = whole ? out->experts : ls_experts_count(&seen, out->tree.n, s->e->n_experts, NULL, NULL);
-    ls_routing_learn(s->routing, s->dialog->context.p, (size_t)w->context, &out->tree, seen.expert, n_awake);
+    ls_routing_learn(s->routing, s->conversation->context.p, (size_t)w->context, &out->tree, seen.expert, n_awake);
     ls_routing_commit(s->routing, seen.expert + (ptrdiff_t)of_row * out->path[out->n_path - 1]);
 }
 
@@ -261,13 +262,13 @@ static ls_code commit(work *w, ls_err *err) {
     // 11% with 32 (18 prompts), more than these microseconds
     ls_drafting_learn(&s->drafting, &state, &costs, t, out->n_path);
     out->finish = (uint8_t)w->finish;
-    ls_dialog_step(s->dialog, out);
-    ls_drafting_observe(&s->drafting, s->dialog->context.p, s->dialog->context.n, false);
+    ls_conversation_step(s->conversation, out);
+    ls_drafting_observe(&s->drafting, s->conversation->context.p, s->conversation->context.n, false);
     s->last = s->rows[out->path[n_keep - 1]];
     s->corrected = false;
     for (int32_t i = 1; i < t->n; i++) // the root that follows is none of the drafts there
         s->corrected |= t->nodes[i].parent == out->path[out->n_path - 1] && t->nodes[i].token != s->last.chosen;
-    if (!w->finish && (int32_t)s->dialog->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
+    if (!w->finish && (int32_t)s->conversation->context.n >= s->e->n_context) w->finish = LS_FINISH_CONTEXT;
     if (w->finish) out->miss = LS_MISS_NONE;
     out->t_commit_us = end_phase(w);
     return LS_OK;
@@ -281,7 +282,7 @@ static void end_on_root(work *w) {
     if (!finish) finish = LS_FINISH_CONTEXT;
     w->out->n_emitted = 1;
     w->out->finish = (uint8_t)(w->finish = finish);
-    ls_dialog_step(s->dialog, w->out);
+    ls_conversation_step(s->conversation, w->out);
 }
 
 static void finish_step(work *w) {
@@ -321,7 +322,7 @@ static void warm(ls_session *s) {
 }
 
 static ls_code decode_step(ls_session *s, ls_step *out, ls_err *err) {
-    const int32_t context = (int32_t)s->dialog->context.n;
+    const int32_t context = (int32_t)s->conversation->context.n;
     const bool ends = ls_vocab_is_end(s->model->vocab, s->last.chosen) || ls_answer_ends_next(&s->answer) ||
                       context + 1 >= s->e->n_context;
     if (!ends) warm(s);

@@ -174,7 +174,7 @@ static size_t part_of_prompt(const ls_answerer *a) {
 // The share of the prompt that has been read, after this share of a part.
 static double share_read(const ls_answering *w, double fraction) {
     if (!w->run.other.begun) return 0;
-    const size_t read = ls_session_dialog(w->run.session)->context.n, left = w->prompt.n - read,
+    const size_t read = ls_session_conversation(w->run.session)->context.n, left = w->prompt.n - read,
                  part = part_of_prompt(w->a);
     return ((double)(read - w->run.other.kept) + fraction * (double)(left < part ? left : part)) /
            (double)(w->prompt.n - w->run.other.kept);

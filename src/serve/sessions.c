@@ -26,7 +26,7 @@ static int closest(const ls_sessions *s, int key, const ls_ids *prompt, size_t *
     int found = -1;
     *tokens = 0;
     for (int i = 0; i < s->n; i++) {
-        const ls_ids *context = &ls_session_dialog(s->kept[i]->session)->context;
+        const ls_ids *context = &ls_session_conversation(s->kept[i]->session)->context;
         if (s->kept[i]->key != key) continue;
         const size_t n = ls_ids_common(context->p, context->n, prompt->p, prompt->n);
         if (found >= 0 && n < *tokens) continue;
@@ -83,14 +83,14 @@ ls_code ls_sessions_take(ls_sessions *s, int key, const ls_ids *prompt, const ls
     for (int i = s->fresh ? s->n : 0; i-- > 0;)
         if (!s->kept[i]->busy) drop(s, i);
     for (int i = 0; i < s->n; i++) { // their last answers are known now
-        const size_t n = ls_session_dialog(s->kept[i]->session)->context.n;
+        const size_t n = ls_session_conversation(s->kept[i]->session)->context.n;
         if (n > s->kept[i]->most) s->kept[i]->most = n;
     }
     int at = s->fresh ? -1 : closest(s, key, prompt, &tokens);
     // a conversation that mostly differs stays for its own next request; of one that is being answered, the beginning
     // is copied
     const bool goes_on =
-        at >= 0 && !s->kept[at]->busy && 2 * tokens >= ls_session_dialog(s->kept[at]->session)->context.n;
+        at >= 0 && !s->kept[at]->busy && 2 * tokens >= ls_session_conversation(s->kept[at]->session)->context.n;
     if (!goes_on && s->n < s->max_kept) code = make(s, key, at, tokens, opt, &at, err);
     else if (!goes_on) {
         int old = oldest(s, at);

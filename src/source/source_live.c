@@ -21,9 +21,9 @@ typedef struct {
     ls_setup *setup; // in force
     ls_model model;
     ls_session *session;
-    ls_runner run;        // of the session
-    ls_trace *trace;      // NULL: none
-    ls_conversation *log; // the conversation as it is saved; NULL: no model is loaded
+    ls_runner run;            // of the session
+    ls_trace *trace;          // NULL: none
+    ls_conversation_log *log; // the conversation as it is saved; NULL: no model is loaded
     ls_seen seen;
     bool waited;          // the user was told that the reader of the trace is slow
     bool autosave_failed; // opt.autosave could not be written, and the user was told
@@ -133,8 +133,8 @@ static void on_rival_step(void *ud, const ls_step *step) {
     send_tokens(l, &fresh);
     ls_channel_tell(&l->c,
                     (ls_event){.kind = LS_EV_RIVAL, .rival = {.what = LS_RIVAL_STEP, .step = ls_step_share(step)}});
-    const double done =
-        (double)(step->output_pos + step->n_emitted) / (double)ls_dialog_output(ls_session_dialog(l->session));
+    const double done = (double)(step->output_pos + step->n_emitted) /
+                        (double)ls_conversation_output(ls_session_conversation(l->session));
     ls_channel_status(&l->c, LS_STATE_COMPARING, l->variant ? comparing : forking, l->variant ? fmin(1, done) : -1);
 }
 
@@ -142,7 +142,7 @@ static void on_rival_step(void *ud, const ls_step *step) {
 static void begin_rival(live *l, const char *name, const ls_decode_options *opt, size_t at, ls_ids fork) {
     ls_err err = {0};
     bool lent;
-    const ls_turn *turn = ls_dialog_last(ls_session_dialog(l->session));
+    const ls_turn *turn = ls_conversation_last(ls_session_conversation(l->session));
     ls_runner_free(&l->rival);
     l->rival = (ls_runner){.sinks[0] = {.step = on_rival_step, .ud = l}, .n_sinks = 1};
     ls_code code = ls_session_rival(&l->rival.session, l->session, opt, &lent, &err);
@@ -183,10 +183,10 @@ static bool read_tokens(const live *l, const char *text, ls_ids *out) {
 }
 
 static bool read_fork(live *l, const char *text, int n, ls_ids *out) {
-    const ls_dialog *d = ls_session_dialog(l->session);
-    const ls_turn *turn = ls_dialog_last(d);
+    const ls_conversation *d = ls_session_conversation(l->session);
+    const ls_turn *turn = ls_conversation_last(d);
     const char *why = NULL;
-    if (!ls_dialog_output(d)) why = "no answer to branch from yet";
+    if (!ls_conversation_output(d)) why = "no answer to branch from yet";
     else if (n < 0 || (size_t)n > d->context.n - ls_turn_output_at(turn) || !read_tokens(l, text, out) || !out->n)
         why = "what-if: the position does not exist, or the text is empty";
     if (why) ls_channel_message(&l->c, true, why);
@@ -202,7 +202,7 @@ static void begin_fork(live *l, const char *text, int n) {
 // Limits, sampling and stop texts are those of this conversation.
 static ls_code read_variant(live *l, const char *text, ls_err *err) {
     const ls_decode_options *mine = &l->setup->decode;
-    const size_t output = ls_dialog_output(ls_session_dialog(l->session));
+    const size_t output = ls_conversation_output(ls_session_conversation(l->session));
     if (!output) return ls_fail(err, LS_E_UNSUPPORTED, "no answer to compare yet");
     if (!l->opt.variant) return ls_fail(err, LS_E_UNSUPPORTED, "comparisons are not available here");
     if (!(l->variant = l->opt.variant(l->setup, text, err))) return err->code;
@@ -242,12 +242,12 @@ static void run_rival(live *l) {
 static void rescue(void *ud, char *said, size_t n) {
     live *l = ud;
     char folder[] = "/tmp/logitspec-XXXXXX", in_folder[64], at[512];
-    if (!l->log || !ls_conversation_turns(l->log)) return;
+    if (!l->log || !ls_conversation_log_turns(l->log)) return;
     char *path = l->opt.forget ? NULL : ls_autosave_path(NULL);
-    bool saved = path && ls_conversation_rescue(l->log, path, at, sizeof at);
+    bool saved = path && ls_conversation_log_rescue(l->log, path, at, sizeof at);
     if (!saved && !l->opt.forget && mkdtemp(folder)) {
         snprintf(in_folder, sizeof in_folder, "%s/conversation.jsonl.zst", folder);
-        saved = ls_conversation_rescue(l->log, in_folder, at, sizeof at);
+        saved = ls_conversation_log_rescue(l->log, in_folder, at, sizeof at);
     }
     if (saved) snprintf(said, n, "the conversation was saved: start logitspec, then type ':load %s'", at);
     else
@@ -272,7 +272,7 @@ static void tell_not_saved(live *l, const char *why) {
 static void begin_autosave(live *l) {
     ls_err err;
     if (!l->opt.autosave) return;
-    if (ls_conversation_autosave(l->log, l->opt.autosave, &err)) {
+    if (ls_conversation_log_autosave(l->log, l->opt.autosave, &err)) {
         tell_not_saved(l, err.msg);
         return;
     }
@@ -291,29 +291,29 @@ static void take_over(live *l, const char *path) {
 }
 
 // Replaces the log. Unregisters it first: rescue() must not use a freed one.
-static void replace_log(live *l, ls_conversation *c) {
-    ls_conversation *before = l->log;
+static void replace_log(live *l, ls_conversation_log *c) {
+    ls_conversation_log *before = l->log;
     ls_rescue_remove(rescue, l);
     l->log = c;
-    l->run.sinks[0] = ls_conversation_sink(c);
+    l->run.sinks[0] = ls_conversation_log_sink(c);
     if (c) ls_rescue_add(rescue, l);
-    if (c && before) ls_conversation_clear(before);
-    ls_conversation_free(before);
+    if (c && before) ls_conversation_log_clear(before);
+    ls_conversation_log_free(before);
 }
 
 static void report_files(live *l, bool last) {
     ls_err err;
     if (l->trace && ls_trace_failed(l->trace, &err)) ls_channel_message(&l->c, true, err.msg);
-    if (ls_conversation_failed(l->log, last, &err)) tell_not_saved(l, err.msg);
-    if (ls_conversation_lost(l->log, &err)) ls_channel_message(&l->c, true, err.msg);
+    if (ls_conversation_log_failed(l->log, last, &err)) tell_not_saved(l, err.msg);
+    if (ls_conversation_log_lost(l->log, &err)) ls_channel_message(&l->c, true, err.msg);
 }
 
 // ---- turns: the sink that is the screen
 
 static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
     live *l = ud;
-    const ls_dialog *d = ls_session_dialog(run->session);
-    const size_t kept = ls_dialog_last(d)->kept;
+    const ls_conversation *d = ls_session_conversation(run->session);
+    const size_t kept = ls_conversation_last(d)->kept;
     ls_ids fresh = {0};
     ls_trace_header h;
     begin_autosave(l);
@@ -391,8 +391,8 @@ static ls_code start(live *l, ls_err *err) {
         (code = ls_session_new(&l->session, &l->model, &s->decode, err)))
         return code;
     ls_seen_init(&l->seen, l->model.engine->n_vocab);
-    ls_conversation *log;
-    if ((code = ls_conversation_new(&log, l->model.vocab, err))) return code;
+    ls_conversation_log *log;
+    if ((code = ls_conversation_log_new(&log, l->model.vocab, err))) return code;
     l->run = (ls_runner){
         .session = l->session, .model = &l->model, .setup = s, .n_sinks = 2, .progress = on_prefill, .ud = l};
     replace_log(l, log);
@@ -438,7 +438,7 @@ static void save(live *l, const char *path) {
         return;
     }
     snprintf(text, sizeof text, "saved %.280s%s", path, ls_replaces(path));
-    const ls_code code = ls_conversation_save(l->log, path, &err);
+    const ls_code code = ls_conversation_log_save(l->log, path, &err);
     ls_channel_result(&l->c, code != LS_OK, code ? err.msg : text);
 }
 
@@ -449,7 +449,7 @@ static void save_what_waits(live *l, const ls_command *c) {
     for (; c; ls_channel_take(&l->c, &c, 0)) {
         if (c->kind == LS_CMD_LOAD) loaded = false;
         if (c->kind == LS_CMD_RESET) {
-            ls_conversation_clear(l->log);
+            ls_conversation_log_clear(l->log);
             loaded = true;
         }
         if (c->kind == LS_CMD_SAVE && loaded) save(l, c->text);
@@ -465,7 +465,7 @@ static void save_what_waits(live *l, const ls_command *c) {
 static ls_code tell_kept(live *l, const char *path, ls_err *err) {
     ls_trace_reader *r;
     ls_event *e;
-    ls_code code = ls_conversation_read(l->log, path, &r, err);
+    ls_code code = ls_conversation_log_read(l->log, path, &r, err);
     if (code) return code;
     ls_trace_events *t = ls_trace_events_of(r);
     while (!(code = ls_trace_events_next(t, &e, err)) && e) {
@@ -487,7 +487,7 @@ static void load(live *l, const char *path) {
     ls_channel_status(&l->c, LS_STATE_PREFILL, "reading the saved conversation", 0);
     ls_code code = ls_saved_read(&v, path, &l->model, l->setup->format, l->setup->system, on_stop, l, &err);
     if (!code) {
-        code = ls_runner_replace(&l->run, &v.dialog, &v.stats, &err);
+        code = ls_runner_replace(&l->run, &v.conversation, &v.stats, &err);
         if (!code) {
             const size_t turns = ls_runner_turns(&l->run);
             replace_log(l, v.log);
@@ -514,8 +514,8 @@ static void stop_turn(live *l) {
 // Decodes the last answer again, beginning as the fork. The text is the fork's if acceptance is exact and no setting
 // has changed.
 static void keep_fork(live *l, const char *text, int n) {
-    const ls_dialog *d = ls_session_dialog(l->session);
-    const ls_turn *last = ls_dialog_last(d);
+    const ls_conversation *d = ls_session_conversation(l->session);
+    const ls_turn *last = ls_conversation_last(d);
     ls_ids ids = {0}, begun = {0};
     if (read_fork(l, text, n, &ids)) {
         char *prompt = ls_strndup(last->user.n ? last->user.p : "", last->user.n); // the turn is replaced
@@ -568,7 +568,7 @@ static void carry_out(live *l, const ls_command *c) {
     case LS_CMD_RESET:
         stop_turn(l);
         ls_session_reset(l->session);
-        ls_conversation_clear(l->log);
+        ls_conversation_log_clear(l->log);
         free(l->left);
         l->left = NULL;
         send_header(l);
@@ -662,7 +662,7 @@ static void *decoder(void *ud) {
     }
     if (!failed) {
         save_what_waits(l, c);
-        if (ls_conversation_failed(l->log, true, &err)) tell_not_saved(l, err.msg);
+        if (ls_conversation_log_failed(l->log, true, &err)) tell_not_saved(l, err.msg);
     }
     // only the trace is told: the screen is gone, and the conversation was saved
     if (ls_runner_active(&l->run) && l->trace) {

@@ -12,8 +12,9 @@ typedef struct {
     ls_setup *setup;   // the source owns it, and frees it with free_setup
     const char *trace; // file to record into; NULL: none
     ls_trace_level trace_level;
-    // File in which the conversation is recorded from its first turn on (trace/conversation.h, trace/autosave.h); NULL:
-    // none, and no_autosave is the reason for the user, or NULL. forget: it is not saved at an unexpected end either.
+    // File in which the conversation is recorded from its first turn on (trace/conversation_log.h, trace/autosave.h);
+    // NULL: none, and no_autosave is the reason for the user, or NULL. forget: it is not saved at an unexpected end
+    // either.
     const char *autosave, *no_autosave;
     bool forget;
     // Set before close returns if the trace is incomplete, or if a requested file was not written and no event told so.

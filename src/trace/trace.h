@@ -6,7 +6,7 @@
 //   end     the turn is over
 //
 // trace_fields.def has every field; trace_format.md describes the guarantees of the format and the cost of the levels.
-// trace/trace_read.h reads traces; trace/conversation.h keeps a conversation that can be saved at any time.
+// trace/trace_read.h reads traces; trace/conversation_log.h keeps a conversation that can be saved at any time.
 #pragma once
 #include "decode/runner.h"
 #include "trace/trace_read.h"

@@ -42,8 +42,8 @@ ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t) {
     return t->r;
 }
 
-ls_event *ls_trace_prompt_event(const ls_trace_header *h, const ls_dialog *d) {
-    const ls_turn *turn = ls_dialog_last(d);
+ls_event *ls_trace_prompt_event(const ls_trace_header *h, const ls_conversation *d) {
+    const ls_turn *turn = ls_conversation_last(d);
     ls_event *e = ls_event_new(LS_EV_PROMPT);
     ls_ids added = {0};
     ls_ids_add(&added, d->context.p + turn->kept, d->context.n - turn->kept);
@@ -75,14 +75,14 @@ static void begin_turn(ls_trace_events *t) {
         add(t, e);
     }
     ls_event_free(t->prompt); // not returned, if the turn had no steps
-    t->prompt = ls_trace_prompt_event(h, t->turns.dialog);
+    t->prompt = ls_trace_prompt_event(h, t->turns.conversation);
 }
 
 static ls_event *step_event(ls_trace_events *t) {
     const ls_step *s = ls_trace_read_step(t->r);
     ls_event *e = ls_event_new(LS_EV_STEP);
     e->step = ls_step_share(s);
-    ls_dialog_step(t->turns.dialog, s);
+    ls_conversation_step(t->turns.conversation, s);
     return e;
 }
 

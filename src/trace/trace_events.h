@@ -1,6 +1,6 @@
 // Reads a trace as the events that its run sent, for screens and replays; one line at a time.
 #pragma once
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 #include "trace/trace_read.h"
 
 typedef struct ls_trace_events ls_trace_events;
@@ -11,7 +11,7 @@ void ls_trace_events_close(ls_trace_events *t);                                 
 // The next event, owned by the caller; NULL at the end. Every conversation begins with its header.
 ls_code ls_trace_events_next(ls_trace_events *t, ls_event **out, ls_err *err);
 // The event of the turn of a header, which is the last one of the conversation, and has no step yet.
-ls_event *ls_trace_prompt_event(const ls_trace_header *h, const ls_dialog *d);
+ls_event *ls_trace_prompt_event(const ls_trace_header *h, const ls_conversation *d);
 ls_trace_reader *ls_trace_events_reader(const ls_trace_events *t); // borrowed
 
 // ---- an index of a trace's lines, for access to any step of a long trace without reading the rest. The first pass

@@ -188,8 +188,8 @@ void ls_run_describe(ls_run *r, const ls_model *m, const ls_session *s, const ls
 }
 
 void ls_trace_describe(ls_trace_header *h, const ls_runner *r, double prefill_ms) {
-    const ls_dialog *d = ls_session_dialog(r->session);
-    const ls_turn *turn = ls_dialog_last(d);
+    const ls_conversation *d = ls_session_conversation(r->session);
+    const ls_turn *turn = ls_conversation_last(d);
     const ls_decode_options *opt = &r->setup->decode;
     *h = (ls_trace_header){.eos = ls_vocab_eos(r->model->vocab),
                            .seed = opt->sampling.seed,

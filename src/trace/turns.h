@@ -2,11 +2,11 @@
 // turns in the order of decoding, including turns replaced by an edit or by another conversation.
 #pragma once
 #include "decode/stats.h"
-#include "trace/conversation.h"
+#include "trace/conversation_log.h"
 
 typedef struct {
-    ls_dialog *dialog; // NULL: no turn yet; its answers have no text
-    uint32_t first;    // number of the first turn in its header
+    ls_conversation *conversation; // NULL: no turn yet; its answers have no text
+    uint32_t first;                // number of the first turn in its header
     char sha256[65], model[64];
 } ls_turns;
 
@@ -17,9 +17,9 @@ uint32_t ls_turns_begin(ls_turns *t, const ls_trace_header *h);
 
 // A saved conversation, so that a runner can continue it.
 typedef struct {
-    ls_dialog *dialog;
-    ls_stats stats;       // of the last turn
-    ls_conversation *log; // the same turns, verbatim from the file
+    ls_conversation *conversation;
+    ls_stats stats;           // of the last turn
+    ls_conversation_log *log; // the same turns, verbatim from the file
     ls_trace_gaps gaps;
 } ls_saved;
 

@@ -9,7 +9,7 @@
 #include "base/rng.h"
 #include "decode/session.h"
 #include "decode/suite.h"
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 #include "spec/search.h"
 
 #include <math.h>

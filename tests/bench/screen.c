@@ -21,7 +21,7 @@ int main(int argc, char **argv) {
     s.shown.focus = UI_OUTPUT;
     const size_t before = mallinfo2().uordblks;
     while (!ls_trace_events_next(t, &e, &err) && e) ui_on_event(&s, e);
-    printf("{\"steps\":%zu,\"tokens\":%zu,\"state_mb\":%.1f", s.run.n_steps, s.run.dialog->context.n,
+    printf("{\"steps\":%zu,\"tokens\":%zu,\"state_mb\":%.1f", s.run.n_steps, s.run.conversation->context.n,
            (double)(mallinfo2().uordblks - before) / 1e6);
     for (int i = 0; i < 3; i++) {
         ui_canvas c = {.utf8 = true};

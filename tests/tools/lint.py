@@ -24,7 +24,7 @@ ALLOWED = {
     "src/compute/kernels": ["src/base", "src/gpu", "src/compute/lst.h"],
     # names that a header of libtorch's wants and the wheel lacks: declarations only
     **{"src/compute/gloo_names/gloo" + sub: [] for sub in ("", "/common", "/rendezvous", "/transport")},
-    "ui": ["src/base", "src/decode/step.h", "src/decode/dialog.h", "src/source/source.h", "src/decode/shadows.h", "src/decode/stats.h"],
+    "ui": ["src/base", "src/decode/step.h", "src/decode/conversation.h", "src/source/source.h", "src/decode/shadows.h", "src/decode/stats.h"],
     "src/serve": ["src/base", "src/text", "src/spec", "src/engine", "src/decode", "src/trace", "src/compute/lst.h"],
     "src/report": ["src/base", "src/spec/misses.def", "src/decode", "src/trace"],
     "src/cli": ["src/report", "src/serve", "src/base", "src/gpu", "src/text", "src/model", "src/spec", "src/engine", "src/decode", "src/trace", "src/source", "ui"],

@@ -5,7 +5,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "decode/answer.h"
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -137,7 +137,7 @@ static void the_next_prompt_drops_thinking(void **state) {
     (void)state;
     int kept = 0;
     for (uint64_t round = 0; round < 60; round++) {
-        ls_dialog *d = ls_dialog_new();
+        ls_conversation *d = ls_conversation_new();
         ls_jinja_message messages[9];
         size_t n = 0;
         int last = -1;
@@ -146,12 +146,12 @@ static void the_next_prompt_drops_thinking(void **state) {
             ls_err err = {0};
             ls_marked want = {0};
             ls_ids ids = {0};
-            const size_t before = ls_dialog_tokens(d);
-            if (ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, turn, "say <|end|>", 11, &p, &err))
+            const size_t before = ls_conversation_tokens(d);
+            if (ls_conversation_prompt(d, &model, LS_FORMAT_CHAT, NULL, turn, "say <|end|>", 11, &p, &err))
                 fail_msg("%s", err.msg);
             if (last >= 0) assert_int_equal(p.kept == before, answers[last].kept);
             kept += turn && p.kept == before;
-            ls_dialog_begin(d, turn, &p);
+            ls_conversation_begin(d, turn, &p);
             ls_next_prompt_free(&p);
             messages[n++] = (ls_jinja_message){"user", {"say <|end|>", 11}};
             assert_int_equal(ls_chat_render(model.chat, messages, n, true, &want, NULL), LS_OK);
@@ -164,11 +164,11 @@ static void the_next_prompt_drops_thinking(void **state) {
             ids = ids_of(answers[last].tokens);
             ls_ids_add(&d->context, ids.p, ids.n);
             ls_ids_free(&ids);
-            ls_dialog_end(d, model.vocab, NULL, LS_FINISH_EOS);
-            assert_int_equal(ls_dialog_last(d)->answer.n, strlen(answers[last].text));
+            ls_conversation_end(d, model.vocab, NULL, LS_FINISH_EOS);
+            assert_int_equal(ls_conversation_last(d)->answer.n, strlen(answers[last].text));
             messages[n++] = (ls_jinja_message){"assistant", {answers[last].text, strlen(answers[last].text)}};
         }
-        ls_dialog_free(d);
+        ls_conversation_free(d);
     }
     assert_true(kept > 10);
 }

@@ -2,7 +2,7 @@
 // Needs the default model and the compute library; golden runs need the shared folder (needs:shared).
 #include "decode/session.h"
 #include "decode/simulate.h"
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 #include "drafters.h"
 
 #include <jansson.h>

@@ -1,6 +1,6 @@
 // The step loop on the scripted model: every method emits what plain decoding emits, whatever ends the turn.
 #include "engine/measured.h"
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 #include "decode/stats.h"
 #include "decode/answer.h"
 #include "decode/bigrams.h"
@@ -55,7 +55,7 @@ static result run(const char *prompt, ls_decode_options o) {
         for (int i = 1; i < step->tree.n; i++) assert_true(step->tree.nodes[i].parent < i);
         assert_int_equal(step->exact, ls_accept_guarantee(&o.accept, 1) != LS_LOSSY);
         // the KV cache holds what the conversation holds
-        assert_int_equal(length_of(s), (int32_t)ls_session_dialog(s)->context.n);
+        assert_int_equal(length_of(s), (int32_t)ls_session_conversation(s)->context.n);
     } while (!step->finish);
     r.finish = step->finish;
     ls_ids_add(&r.out, ls_session_output(s)->p, ls_session_output(s)->n);
@@ -164,7 +164,7 @@ static void prompts_can_be_read_row_by_row(void **state) {
             ls_step_free(step);
             ls_ids_add(&out[k], ls_session_output(s)->p, ls_session_output(s)->n);
         }
-        assert_int_equal(length_of(s), (int32_t)ls_session_dialog(s)->context.n);
+        assert_int_equal(length_of(s), (int32_t)ls_session_conversation(s)->context.n);
         ls_session_free(s);
     }
     assert_true(bytes[1] > bytes[0]);
@@ -326,7 +326,7 @@ static void a_cut_answer_goes_on(void **state) {
                     if (ls_session_output(s)->n >= whole.out.n) break;
                     assert_int_equal(ls_session_go_on(s, &err), LS_OK);
                     assert_true(ls_session_active(s));
-                    assert_int_equal(length_of(s), (int32_t)ls_session_dialog(s)->context.n);
+                    assert_int_equal(length_of(s), (int32_t)ls_session_conversation(s)->context.n);
                 }
                 const ls_ids *out = ls_session_output(s);
                 assert_true(out->n >= whole.out.n || finish == whole.finish);
@@ -351,11 +351,11 @@ static void too_long_a_prompt_changes_nothing(void **state) {
     for (int i = 0; i < 5000; i++) ids[i] = 'x';
     assert_int_equal(ls_session_begin(s, ids, 5000, NULL, NULL, NULL, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "5000 tokens"));
-    assert_int_equal(ls_session_dialog(s)->context.n, 0);
+    assert_int_equal(ls_session_conversation(s)->context.n, 0);
     model.engine->kv_bytes = (uint64_t)1 << 44; // more than any machine has for ten of them
     assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_E_RANGE);
     assert_non_null(strstr(err.msg, "the KV cache of 10 tokens needs 163840.0 GiB of memory, but only "));
-    assert_int_equal(ls_session_dialog(s)->context.n, 0);
+    assert_int_equal(ls_session_conversation(s)->context.n, 0);
     model.engine->kv_bytes = 0;
     assert_int_equal(ls_session_begin(s, ids, 10, NULL, NULL, NULL, &err), LS_OK);
     o.method = "nonsense";
@@ -375,28 +375,28 @@ static void a_second_turn_continues_the_first(void **state) {
         ls_decode_options o = {.method = "logitspec-paper", .max_tokens = max, .sampling = {.top_p = 1}};
         assert_int_equal(ls_session_new(&s, &model, &o, &err), LS_OK);
         kept.n = fresh.n = whole.n = 0;
-        const ls_dialog *d = ls_session_dialog(s);
+        const ls_conversation *d = ls_session_conversation(s);
         ls_next_prompt p;
-        assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 0, "One fish", 8, &p, &err), LS_OK);
+        assert_int_equal(ls_conversation_prompt(d, &model, LS_FORMAT_CHAT, NULL, 0, "One fish", 8, &p, &err), LS_OK);
         assert_int_equal(p.kept, 0);
         assert_int_equal(ls_session_begin_at(s, 0, &p, NULL, NULL, NULL, &err), LS_OK);
         ls_ids_add(&whole, p.ids.p, p.ids.n);
         ls_next_prompt_free(&p);
         do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
         while (!step->finish);
-        assert_int_equal(ls_dialog_output(d), ls_session_output(s)->n);
+        assert_int_equal(ls_conversation_output(d), ls_session_output(s)->n);
         for (size_t i = 0; i < ls_session_output(s)->n; i++)
             if (ls_session_output(s)->p[i] != ls_vocab_eos(model.vocab))
                 ls_ids_push(&whole, ls_session_output(s)->p[i]);
-        assert_int_equal(ls_dialog_tokens(d), whole.n);
-        assert_int_equal(ls_dialog_last(d)->finish, step->finish);
-        assert_int_equal(ls_dialog_prompt(d, &model, LS_FORMAT_CHAT, NULL, 1, "def fib", 7, &p, &err), LS_OK);
+        assert_int_equal(ls_conversation_tokens(d), whole.n);
+        assert_int_equal(ls_conversation_last(d)->finish, step->finish);
+        assert_int_equal(ls_conversation_prompt(d, &model, LS_FORMAT_CHAT, NULL, 1, "def fib", 7, &p, &err), LS_OK);
         assert_int_equal(p.kept, whole.n); // the answer stays as it was written
         ls_ids_add(&whole, p.ids.p, p.ids.n);
         assert_int_equal(ls_session_begin_at(s, 1, &p, NULL, NULL, NULL, &err), LS_OK);
         ls_next_prompt_free(&p);
-        assert_int_equal(ls_session_dialog(s)->context.n, whole.n);
-        assert_memory_equal(ls_session_dialog(s)->context.p, whole.p, whole.n * sizeof *whole.p);
+        assert_int_equal(ls_session_conversation(s)->context.n, whole.n);
+        assert_memory_equal(ls_session_conversation(s)->context.p, whole.p, whole.n * sizeof *whole.p);
         do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
         while (!step->finish);
         assert_int_equal(step->turn, 1);
@@ -423,15 +423,15 @@ static bool refuses(void *ud, const char *stage, double fraction) {
 static void edit_fails(ls_session *s, uint32_t turn, size_t mark) {
     static const int32_t word[] = {'n', 'o'};
     ls_ids before = {0}, endless = {0};
-    ls_ids_add(&before, ls_session_dialog(s)->context.p, ls_session_dialog(s)->context.n);
+    ls_ids_add(&before, ls_session_conversation(s)->context.p, ls_session_conversation(s)->context.n);
     for (int32_t i = 0; i < model.engine->n_context; i++) ls_ids_push(&endless, 'a');
     for (int why = 0; why < 3; why++) {
         const ls_code code = why == 0   ? begin_at(s, turn, mark, endless.p, endless.n, NULL)
                              : why == 1 ? begin_at(s, turn, mark, word, 2, refuses)
                                         : begin_at(s, 99, mark, word, 2, NULL);
         assert_int_equal(code, why == 1 ? LS_E_CANCELLED : LS_E_RANGE);
-        assert_int_equal(ls_session_dialog(s)->context.n, before.n);
-        assert_memory_equal(ls_session_dialog(s)->context.p, before.p, before.n * sizeof *before.p);
+        assert_int_equal(ls_session_conversation(s)->context.n, before.n);
+        assert_memory_equal(ls_session_conversation(s)->context.p, before.p, before.n * sizeof *before.p);
         assert_true(length_of(s) <= (int32_t)before.n); // the rest is read when it is needed
     }
     ls_ids_free(&before), ls_ids_free(&endless);
@@ -456,7 +456,7 @@ static void turns_can_be_taken_back(void **state) {
         assert_int_equal(ls_session_calibrate(s, LS_COSTS_MEASURED, NULL, NULL, &err), LS_OK);
         for (int round = 0; round < 3; round++) { // 0: as it is; 1: from turn 1 on anew; 2: after a rival answered
             if (round == 2) {
-                ls_ids_add(&context, ls_session_dialog(s)->context.p, ls_session_dialog(s)->context.n);
+                ls_ids_add(&context, ls_session_conversation(s)->context.p, ls_session_conversation(s)->context.n);
                 bool lent;
                 model.engine->kv_bytes = way % 4 < 2 ? 0 : (uint64_t)1 << 44; // or no memory for another one
                 assert_int_equal(ls_session_rival(&other, s, &o, &lent, &err), LS_OK);
@@ -468,8 +468,8 @@ static void turns_can_be_taken_back(void **state) {
                 while (!step->finish);
                 ls_session_free(other);
                 if (!lent) assert_int_equal(length_of(s), (int32_t)context.n);
-                assert_int_equal(ls_session_dialog(s)->context.n, context.n);
-                assert_memory_equal(ls_session_dialog(s)->context.p, context.p, context.n * sizeof *context.p);
+                assert_int_equal(ls_session_conversation(s)->context.n, context.n);
+                assert_memory_equal(ls_session_conversation(s)->context.p, context.p, context.n * sizeof *context.p);
                 ls_ids_free(&context);
             }
             if (round) edit_fails(s, (uint32_t)round, marks[round]);
@@ -478,7 +478,7 @@ static void turns_can_be_taken_back(void **state) {
                 assert_int_equal(ls_encode(model.vocab, said[turn], strlen(said[turn]), false, &ids, &err), LS_OK);
                 if (round && turn == round) assert_int_equal(begin_at(s, turn, marks[turn], ids.p, ids.n, NULL), LS_OK);
                 else assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-                marks[turn] = ls_session_dialog(s)->context.n - ids.n;
+                marks[turn] = ls_session_conversation(s)->context.n - ids.n;
                 assert_int_equal(begin_at(s, 0, 0, ids.p, 1, NULL),
                                  LS_E_RANGE); // not while it is being decoded
                 do assert_int_equal(ls_session_step(s, step, &err), LS_OK);
@@ -490,9 +490,10 @@ static void turns_can_be_taken_back(void **state) {
                 assert_memory_equal(out->p, first[turn].p, out->n * sizeof *out->p);
                 ls_ids_free(&ids);
             }
-            if (round == 0) ls_ids_add(&all, ls_session_dialog(s)->context.p, ls_session_dialog(s)->context.n);
-            assert_int_equal(ls_session_dialog(s)->context.n, all.n);
-            assert_memory_equal(ls_session_dialog(s)->context.p, all.p, all.n * sizeof *all.p);
+            if (round == 0)
+                ls_ids_add(&all, ls_session_conversation(s)->context.p, ls_session_conversation(s)->context.n);
+            assert_int_equal(ls_session_conversation(s)->context.n, all.n);
+            assert_memory_equal(ls_session_conversation(s)->context.p, all.p, all.n * sizeof *all.p);
         }
         ls_session_free(s);
         for (int i = 0; i < 3; i++) ls_ids_free(&first[i]);
@@ -535,7 +536,7 @@ static void an_answer_that_is_repeated_is_drafted_as_before(void **state) {
             ids.n = first.n = 0;
             assert_int_equal(ls_encode(model.vocab, prompts[i], strlen(prompts[i]), true, &ids, &err), LS_OK);
             assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-            mark = ls_session_dialog(s)->context.n - ids.n;
+            mark = ls_session_conversation(s)->context.n - ids.n;
             steps_of(s, &first);
         }
         for (int again = 0; again < 3; again++) {
@@ -577,7 +578,7 @@ static void an_edit_that_fails_is_forgotten_by_the_drafter(void **state) {
                     assert_int_equal(ls_encode(model.vocab, text, strlen(text), true, &ids, &err), LS_OK);
                     if (turn < 3) {
                         assert_int_equal(ls_session_begin(s, ids.p, (int32_t)ids.n, NULL, NULL, NULL, &err), LS_OK);
-                        marks[turn] = ls_session_dialog(s)->context.n - ids.n;
+                        marks[turn] = ls_session_conversation(s)->context.n - ids.n;
                     } else assert_int_equal(begin_at(s, 2, marks[2], ids.p, ids.n, NULL), LS_OK);
                     steps_of(s, &steps[fails]);
                     ls_ids_free(&ids);
@@ -827,7 +828,7 @@ static void a_cancelled_step_did_not_happen(void **state) {
             if (code) {
                 assert_int_equal(code, LS_E_CANCELLED);
                 assert_int_equal(ls_session_output(s)->n, before);
-                assert_int_equal(length_of(s), (int32_t)ls_session_dialog(s)->context.n);
+                assert_int_equal(length_of(s), (int32_t)ls_session_conversation(s)->context.n);
                 cancelled++;
                 assert_int_equal(ls_session_step(s, step, &err), LS_OK);
             }

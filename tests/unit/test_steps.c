@@ -311,14 +311,14 @@ static void conversations_hold_every_token_once(void **state) {
                     } else begin(s, q);
                     mark[turn] = want.n;
                     ls_ids_add(&want, q->p, q->n);
-                    assert_ids(&ls_session_dialog(s)->context, want.p, want.n);
+                    assert_ids(&ls_session_conversation(s)->context, want.p, want.n);
                     assert_int_equal(length_of(s), (int32_t)want.n);
                     const ls_trace_header header = {
                         .turn = (uint32_t)turn, .kept = m % 2 ? -1 : (int32_t)mark[turn], .prompt = want};
                     assert_int_equal(ls_turns_begin(&recorded, &header), turn);
                     do {
                         next(s);
-                        ls_dialog_step(recorded.dialog, step);
+                        ls_conversation_step(recorded.conversation, step);
                     } while (!step->finish);
                     assert_int_equal(step->turn, turn);
                     const bool ended = step->finish == LS_FINISH_EOS;
@@ -327,9 +327,9 @@ static void conversations_hold_every_token_once(void **state) {
                     owed += !ended && !step->forward;
                     ls_ids_add(&want, ls_session_output(s)->p, ls_session_output(s)->n - ended);
                     const bool owes = !ended && !step->forward; // no forward was run for its last token
-                    assert_ids(&ls_session_dialog(s)->context, want.p, want.n - owes);
-                    assert_ids(&recorded.dialog->context, want.p, want.n - owes);
-                    assert_int_equal(recorded.dialog->uncommitted, owes ? want.p[want.n - 1] : -1);
+                    assert_ids(&ls_session_conversation(s)->context, want.p, want.n - owes);
+                    assert_ids(&recorded.conversation->context, want.p, want.n - owes);
+                    assert_int_equal(recorded.conversation->uncommitted, owes ? want.p[want.n - 1] : -1);
                 }
             ls_turns_free(&recorded);
             ls_ids_free(&want);
@@ -364,7 +364,7 @@ static void a_prompt_read_by_rows_is_read(void **state) {
         do next(s);
         while (!step->finish);
         assert_ids(ls_session_output(s), want.p, want.n);
-        assert_memory_equal(ls_session_dialog(s)->context.p, prompt.p, prompt.n * sizeof *prompt.p);
+        assert_memory_equal(ls_session_conversation(s)->context.p, prompt.p, prompt.n * sizeof *prompt.p);
         ls_session_free(s);
         ls_ids_free(&prompt), ls_ids_free(&want);
     }
@@ -389,7 +389,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     ls_err err = {0};
     begin(s, &prompt);
     for (int i = 0; i < 4; i++) next(s);
-    size_t n = ls_session_dialog(s)->context.n;
+    size_t n = ls_session_conversation(s)->context.n;
     ls_kv_cache *kv_cache = s->kv;
     ls_code (*forward)(ls_kv_cache *, const int32_t *, const int32_t *, int32_t, const lst_sampling *, lst_row *,
                        ls_err *) = kv_cache->forward_tree;
@@ -399,7 +399,7 @@ static void a_failed_step_ends_the_turn(void **state) {
     kv_cache->forward_tree = forward;
     next(s);
     assert_ids(ls_session_output(s), want.p, ls_session_output(s)->n);
-    n = ls_session_dialog(s)->context.n;
+    n = ls_session_conversation(s)->context.n;
     kv_cache->forward_tree = refuse;
     refusal = LS_E_IO;
     assert_int_equal(ls_session_step(s, step, &err), LS_E_IO);
@@ -407,10 +407,10 @@ static void a_failed_step_ends_the_turn(void **state) {
     kv_cache->forward_tree = forward;
     ls_session_stop(s, LS_FINISH_ERROR);
     assert_int_equal(ls_session_step(s, step, &err), LS_E_USAGE); // no turn is active
-    assert_int_equal(ls_session_dialog(s)->context.n, n);
+    assert_int_equal(ls_session_conversation(s)->context.n, n);
     assert_int_equal(length_of(s), (int32_t)n);
     begin(s, &prompt);
-    assert_int_equal(ls_session_dialog(s)->context.n, n + prompt.n);
+    assert_int_equal(ls_session_conversation(s)->context.n, n + prompt.n);
     next(s);
     ls_session_free(s);
     ls_ids_free(&prompt), ls_ids_free(&want);
@@ -473,10 +473,10 @@ static void fails(ls_session *s, int operation, const ls_ids *ids, size_t kept) 
     if (operation == NEXT)
         assert_int_equal(ls_session_begin(s, ids->p, (int32_t)ids->n, NULL, NULL, NULL, &err), refusal);
     if (operation == LOAD) {
-        ls_dialog *d = ls_dialog_new();
-        ls_dialog_begin(d, 0, &(ls_next_prompt){.ids = *ids});
+        ls_conversation *d = ls_conversation_new();
+        ls_conversation_begin(d, 0, &(ls_next_prompt){.ids = *ids});
         assert_int_equal(ls_session_replace(s, &d, NULL, NULL, &err), refusal);
-        ls_dialog_free(d);
+        ls_conversation_free(d);
     }
     if (operation == LENT || operation == RIVAL) {
         ls_session *rival;
@@ -506,27 +506,27 @@ static void what_fails_changes_nothing(void **state) {
             ls_ids want = {0};
             refusal = way % 3 ? LS_E_CANCELLED : LS_E_IO;
             for (int k = 0; k < 2; k++) {
-                const ls_dialog *d = ls_session_dialog(s[k]);
+                const ls_conversation *d = ls_session_conversation(s[k]);
                 for (int turn = 0; turn < 2; turn++) {
                     begin(s[k], turn ? &second : &first);
                     do next(s[k]);
                     while (!step->finish);
                 }
-                assert_int_equal(ls_dialog_last(d)->finish, LS_FINISH_LENGTH);
-                const size_t n = d->context.n, kept = ls_dialog_last(d)->kept;
-                const uint32_t steps = ls_dialog_last(d)->n_steps;
+                assert_int_equal(ls_conversation_last(d)->finish, LS_FINISH_LENGTH);
+                const size_t n = d->context.n, kept = ls_conversation_last(d)->kept;
+                const uint32_t steps = ls_conversation_last(d)->n_steps;
                 if (k) {
                     fails(s[k], operation, &second, kept);
                     assert_int_equal(d->context.n, n);
                     assert_int_equal(d->n_turns, 2);
-                    assert_int_equal(ls_dialog_last(d)->finish, LS_FINISH_LENGTH);
-                    assert_int_equal(ls_dialog_last(d)->n_steps, steps);
+                    assert_int_equal(ls_conversation_last(d)->finish, LS_FINISH_LENGTH);
+                    assert_int_equal(ls_conversation_last(d)->n_steps, steps);
                 }
                 if (way % 4 < 2) { // goes on, then the next turn
                     assert_int_equal(ls_session_go_on(s[k], NULL), LS_OK);
                     do next(s[k]);
                     while (!step->finish);
-                    assert_int_equal(step->index + 1, ls_dialog_last(d)->n_steps);
+                    assert_int_equal(step->index + 1, ls_conversation_last(d)->n_steps);
                 }
                 begin(s[k], &first);
                 do next(s[k]);

@@ -3,7 +3,7 @@
 #include "base/rng.h"
 #include "base/utf8.h"
 #include "engine/load.h"
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 
 #include <jansson.h>
 #include <setjmp.h>

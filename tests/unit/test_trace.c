@@ -280,7 +280,7 @@ static void a_replay_draws_what_the_run_drew(void **state) {
         }
         ls_trace_events_close(t);
         assert_int_equal(at, n_steps);
-        assert_int_equal(replayed.run.dialog->n_turns, 2);
+        assert_int_equal(replayed.run.conversation->n_turns, 2);
         assert_int_equal(replayed.run.n_steps, (size_t)n_steps);
         replayed.view.at_newest = lived.view.at_newest = false;
         for (size_t i = 0; i < replayed.run.n_steps; i++) {

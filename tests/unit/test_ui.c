@@ -353,7 +353,7 @@ static void statistics_follow_the_view(void **state) {
     uint64_t steps = ui_stats(&s, &s.drawn.statistics)->steps, emitted = ui_stats(&s, &s.drawn.statistics)->emitted;
     assert_int_equal(steps, s.run.n_steps);
     assert_int_equal(emitted, 100);
-    assert_int_equal(ls_dialog_output(s.run.dialog), 100);
+    assert_int_equal(ls_conversation_output(s.run.conversation), 100);
     key(&s, UI_KEY_ESC);
     assert_false(s.run.steps[s.run.n_steps - 1]->forward); // so the last step is seen with the one before it
     assert_true(ui_viewed(&s)->forward);
@@ -1142,7 +1142,7 @@ static void long_texts_take_linear_time(void **state) {
         s.typed.sign = 0;
         ui_edit_clear(&s.typed.prompt);
         converse(&s, "One fish, two fish. One", "logitspec-paper", 20);
-        ls_buf *user = &s.run.dialog->turns[0].user;
+        ls_buf *user = &s.run.conversation->turns[0].user;
         ls_buf_clear(user);
         ls_buf_str(user, text.p);
         key(&s, UI_KEY_ESC);

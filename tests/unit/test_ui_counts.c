@@ -74,7 +74,7 @@ static void statistics_of_long_turns(void **state) {
             e->step = ls_step_share(step);
             ls_step_free(step);
             ui_on_event(&s, e);
-            assert_int_equal(ls_dialog_tokens(s.run.dialog), committed);
+            assert_int_equal(ls_conversation_tokens(s.run.conversation), committed);
         }
         e = ls_event_new(LS_EV_END);
         e->end.turn = turn;

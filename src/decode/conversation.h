@@ -1,7 +1,7 @@
 // A conversation: its turns and their tokens, the only place that has both. The decoder's thread owns it, in a session
 // (decode/session.h), whose operations change it as a whole or not at all. Whoever hears of it (a recording that is
-// read, trace/turns.h; the screen, ui/state.h) makes one too, by the same functions. The log (trace/conversation.h) is
-// a file.
+// read, trace/turns.h; the screen, ui/state.h) makes one too, by the same functions. The log (trace/conversation_log.h)
+// is a file.
 #pragma once
 #include "decode/step.h"
 #include "engine/load.h"
@@ -46,7 +46,7 @@ typedef struct {
     ls_buf text;           // the template's text of all tokens, with the answers as generated
     ls_text_place *places; // in order; none: the text is not known
     size_t n_places;
-} ls_dialog;
+} ls_conversation;
 
 typedef struct {
     ls_str text;    // the user's, borrowed
@@ -57,25 +57,26 @@ typedef struct {
 } ls_next_prompt;
 void ls_next_prompt_free(ls_next_prompt *p);
 
-ls_dialog *ls_dialog_new(void);
-void ls_dialog_free(ls_dialog *d); // accepts NULL
-void ls_dialog_clear(ls_dialog *d);
-size_t ls_dialog_tokens(const ls_dialog *d);       // all, the uncommitted one included
-const ls_turn *ls_dialog_last(const ls_dialog *d); // NULL: there is no turn
-size_t ls_dialog_output(const ls_dialog *d);       // emitted tokens of the last turn, end of sequence included
-size_t ls_turn_output_at(const ls_turn *t);        // number of tokens before its first emitted one
-// The prompt of turn `turn`: the next turn, or an earlier turn to be answered again. Does not change the dialog.
-ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
-                         size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err);
+ls_conversation *ls_conversation_new(void);
+void ls_conversation_free(ls_conversation *c); // accepts NULL
+void ls_conversation_clear(ls_conversation *c);
+size_t ls_conversation_tokens(const ls_conversation *c);       // all, the uncommitted one included
+const ls_turn *ls_conversation_last(const ls_conversation *c); // NULL: there is no turn
+size_t ls_conversation_output(const ls_conversation *c); // emitted tokens of the last turn, end of sequence included
+size_t ls_turn_output_at(const ls_turn *t);              // number of tokens before its first emitted one
+// The prompt of turn `turn`: the next turn, or an earlier turn to be answered again. Does not change the conversation.
+ls_code ls_conversation_prompt(const ls_conversation *c, const ls_model *m, ls_prompt_format format, const char *system,
+                               size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err);
 // Turn `turn` begins in the place of this turn and all later ones: its prompt was prefilled.
-void ls_dialog_begin(ls_dialog *d, size_t turn, const ls_next_prompt *p);
+void ls_conversation_begin(ls_conversation *c, size_t turn, const ls_next_prompt *p);
 // A step of the last turn: adds what it emitted, except the end-of-sequence token, which the next prompt brings back.
 // If the turn had ended, it goes on.
-void ls_dialog_step(ls_dialog *d, const ls_step *s);
-void ls_dialog_commit(ls_dialog *d); // a forward saw the uncommitted token
+void ls_conversation_step(ls_conversation *c, const ls_step *s);
+void ls_conversation_commit(ls_conversation *c); // a forward saw the uncommitted token
 // The last turn has ended. text: of its output, without special tokens, cut before a stop string; NULL: the whole text.
-void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_finish finish);
-void ls_dialog_go_on(ls_dialog *d); // its answer continues; ls_dialog_end will pass the text of the whole output again
+void ls_conversation_end(ls_conversation *c, const ls_vocab *vocab, const ls_buf *text, ls_finish finish);
+// The answer continues; ls_conversation_end will pass the text of the whole output again.
+void ls_conversation_go_on(ls_conversation *c);
 
 // Checks that there is memory for the KV cache of n more tokens; the message of LS_E_RANGE has both sizes. Without this
 // check the machine would swap, or the system would kill the process without a message.

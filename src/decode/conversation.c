@@ -1,4 +1,4 @@
-#include "decode/dialog.h"
+#include "decode/conversation.h"
 #include "base/mem.h"
 #include "base/system.h"
 #include "decode/answer.h"
@@ -7,52 +7,52 @@
 #include <stdlib.h>
 #include <string.h>
 
-ls_dialog *ls_dialog_new(void) {
-    ls_dialog *d = ls_calloc(1, sizeof *d);
-    d->uncommitted = -1;
-    return d;
+ls_conversation *ls_conversation_new(void) {
+    ls_conversation *c = ls_calloc(1, sizeof *c);
+    c->uncommitted = -1;
+    return c;
 }
 
-static void forget_turns(ls_dialog *d, size_t from) {
-    while (d->n_turns > from) {
-        ls_turn *t = &d->turns[--d->n_turns];
+static void forget_turns(ls_conversation *c, size_t from) {
+    while (c->n_turns > from) {
+        ls_turn *t = &c->turns[--c->n_turns];
         ls_buf_free(&t->user);
         ls_buf_free(&t->answer);
     }
 }
 
-void ls_dialog_clear(ls_dialog *d) {
-    forget_turns(d, 0);
-    d->context.n = d->n_places = 0;
-    d->uncommitted = -1;
-    ls_buf_clear(&d->text);
+void ls_conversation_clear(ls_conversation *c) {
+    forget_turns(c, 0);
+    c->context.n = c->n_places = 0;
+    c->uncommitted = -1;
+    ls_buf_clear(&c->text);
 }
 
-void ls_dialog_free(ls_dialog *d) {
-    if (!d) return;
-    forget_turns(d, 0);
-    ls_ids_free(&d->context);
-    ls_buf_free(&d->text);
-    free(d->turns);
-    free(d->places);
-    free(d);
+void ls_conversation_free(ls_conversation *c) {
+    if (!c) return;
+    forget_turns(c, 0);
+    ls_ids_free(&c->context);
+    ls_buf_free(&c->text);
+    free(c->turns);
+    free(c->places);
+    free(c);
 }
 
-size_t ls_dialog_tokens(const ls_dialog *d) {
-    return d->context.n + (d->uncommitted >= 0);
+size_t ls_conversation_tokens(const ls_conversation *c) {
+    return c->context.n + (c->uncommitted >= 0);
 }
 
-const ls_turn *ls_dialog_last(const ls_dialog *d) {
-    return d->n_turns ? &d->turns[d->n_turns - 1] : NULL;
+const ls_turn *ls_conversation_last(const ls_conversation *c) {
+    return c->n_turns ? &c->turns[c->n_turns - 1] : NULL;
 }
 
 size_t ls_turn_output_at(const ls_turn *t) {
     return t->answer_at + t->n_begun;
 }
 
-size_t ls_dialog_output(const ls_dialog *d) {
-    const ls_turn *t = ls_dialog_last(d);
-    return t ? ls_dialog_tokens(d) - ls_turn_output_at(t) + (t->finish == LS_FINISH_EOS) : 0;
+size_t ls_conversation_output(const ls_conversation *c) {
+    const ls_turn *t = ls_conversation_last(c);
+    return t ? ls_conversation_tokens(c) - ls_turn_output_at(t) + (t->finish == LS_FINISH_EOS) : 0;
 }
 
 void ls_next_prompt_free(ls_next_prompt *p) {
@@ -62,13 +62,13 @@ void ls_next_prompt_free(ls_next_prompt *p) {
 }
 
 // answer: replaces the answer of the last turn; NULL: the recorded answer.
-static ls_code render(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
+static ls_code render(const ls_conversation *c, const ls_model *m, const char *system, size_t turn, ls_str text,
                       const char *answer, ls_marked *out, ls_err *err) {
     ls_jinja_message *messages = ls_calloc(2 * turn + 2, sizeof *messages);
     size_t n = 0;
     if (system) messages[n++] = (ls_jinja_message){"system", {system, strlen(system)}};
     for (size_t i = 0; i < turn; i++) {
-        const ls_turn *t = &d->turns[i];
+        const ls_turn *t = &c->turns[i];
         messages[n++] = (ls_jinja_message){"user", {t->user.p, t->user.n}};
         messages[n++] = (ls_jinja_message){"assistant", {t->answer.p, t->answer.n}};
         if (answer && i + 1 == turn) messages[n - 1].content = (ls_str){answer, strlen(answer)};
@@ -82,11 +82,11 @@ static ls_code render(const ls_dialog *d, const ls_model *m, const char *system,
 }
 
 // If the text of the tokens so far is not known, renders only the part after the last answer.
-static ls_code go_on(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
+static ls_code go_on(const ls_conversation *c, const ls_model *m, const char *system, size_t turn, ls_str text,
                      ls_next_prompt *out, ls_err *err) {
     static const char mark[] = "\x1eSphinx of black quartz\x1e";
     ls_marked whole = {0};
-    ls_code code = render(d, m, system, turn, text, mark, &whole, err);
+    ls_code code = render(c, m, system, turn, text, mark, &whole, err);
     const char *at = whole.text.n ? memmem(whole.text.p, whole.text.n, mark, sizeof mark - 1) : NULL;
     if (!code && !at) code = ls_fail(err, LS_E_USAGE, "the chat template omits the previous answer: use --raw");
     if (!code) code = ls_encode_marked(m->vocab, &whole, (size_t)(at - whole.text.p) + sizeof mark - 1, &out->ids, err);
@@ -95,16 +95,16 @@ static ls_code go_on(const ls_dialog *d, const ls_model *m, const char *system, 
 }
 
 // The last place within the common prefix of the new text and the text so far.
-static ls_code part_ways(const ls_dialog *d, const ls_model *m, const char *system, size_t turn, ls_str text,
+static ls_code part_ways(const ls_conversation *c, const ls_model *m, const char *system, size_t turn, ls_str text,
                          ls_next_prompt *out, ls_err *err) {
     ls_marked whole = {0};
     size_t same = 0, from = 0;
-    ls_code code = render(d, m, system, turn, text, NULL, &whole, err);
+    ls_code code = render(c, m, system, turn, text, NULL, &whole, err);
     out->kept = 0;
-    while (same < whole.text.n && same < d->text.n && whole.text.p[same] == d->text.p[same]) same++;
-    for (size_t i = 0; i < d->n_places; i++)
-        if (d->places[i].bytes <= same && d->places[i].bytes < whole.text.n)
-            from = d->places[i].bytes, out->kept = d->places[i].tokens;
+    while (same < whole.text.n && same < c->text.n && whole.text.p[same] == c->text.p[same]) same++;
+    for (size_t i = 0; i < c->n_places; i++)
+        if (c->places[i].bytes <= same && c->places[i].bytes < whole.text.n)
+            from = c->places[i].bytes, out->kept = c->places[i].tokens;
     if (!code) code = ls_encode_marked(m->vocab, &whole, from, &out->ids, err);
     out->whole = whole.text;
     ls_buf_free(&whole.marks);
@@ -125,10 +125,10 @@ static ls_code refused(const char *problem, ls_err *err) {
     return ls_fail(err, LS_E_USAGE, "%.*s; use --raw for the text without a template", (int)n, problem);
 }
 
-ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format format, const char *system,
-                         size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err) {
+ls_code ls_conversation_prompt(const ls_conversation *c, const ls_model *m, ls_prompt_format format, const char *system,
+                               size_t turn, const char *text, size_t n, ls_next_prompt *out, ls_err *err) {
     const ls_str said = {text, n};
-    *out = (ls_next_prompt){.text = said, .kept = turn < d->n_turns ? d->turns[turn].kept : ls_dialog_tokens(d)};
+    *out = (ls_next_prompt){.text = said, .kept = turn < c->n_turns ? c->turns[turn].kept : ls_conversation_tokens(c)};
     if (!m->chat && (format == LS_FORMAT_CHAT || (format == LS_FORMAT_AUTO && m->chat_refused)))
         return refused(m->chat_problem, err);
     if (format == LS_FORMAT_AUTO && !m->chat) out->kept = 0;
@@ -136,74 +136,74 @@ ls_code ls_dialog_prompt(const ls_dialog *d, const ls_model *m, ls_prompt_format
     if (format == LS_FORMAT_RAW || !m->chat)
         code = out->kept ? ls_encode(m->vocab, text, n, true, &out->ids, err)
                          : ls_prompt_raw(m->vocab, said, true, &out->ids, err);
-    else if (turn && !d->n_places) code = go_on(d, m, system, turn, said, out, err);
-    else code = part_ways(d, m, system, turn, said, out, err);
+    else if (turn && !c->n_places) code = go_on(c, m, system, turn, said, out, err);
+    else code = part_ways(c, m, system, turn, said, out, err);
     if (code) ls_next_prompt_free(out);
     return code;
 }
 
-static void add_place(ls_dialog *d, size_t tokens) {
-    d->places = ls_realloc(d->places, (d->n_places + 1) * sizeof *d->places);
-    d->places[d->n_places++] = (ls_text_place){d->text.n, tokens};
+static void add_place(ls_conversation *c, size_t tokens) {
+    c->places = ls_realloc(c->places, (c->n_places + 1) * sizeof *c->places);
+    c->places[c->n_places++] = (ls_text_place){c->text.n, tokens};
 }
 
-void ls_dialog_commit(ls_dialog *d) {
-    if (d->uncommitted >= 0) ls_ids_push(&d->context, d->uncommitted);
-    d->uncommitted = -1;
+void ls_conversation_commit(ls_conversation *c) {
+    if (c->uncommitted >= 0) ls_ids_push(&c->context, c->uncommitted);
+    c->uncommitted = -1;
 }
 
 // A recording may have left steps out: their tokens are not known.
-static void reach(ls_dialog *d, size_t tokens) {
-    while (d->context.n < tokens) ls_ids_push(&d->context, -1);
+static void reach(ls_conversation *c, size_t tokens) {
+    while (c->context.n < tokens) ls_ids_push(&c->context, -1);
 }
 
-void ls_dialog_begin(ls_dialog *d, size_t turn, const ls_next_prompt *p) {
-    ls_dialog_commit(d);
-    reach(d, p->kept);
-    d->context.n = p->kept;
-    ls_ids_add(&d->context, p->ids.p, p->ids.n);
-    forget_turns(d, turn);
-    d->turns = ls_realloc(d->turns, (turn + 1) * sizeof *d->turns);
-    ls_turn *t = &d->turns[turn];
-    *t = (ls_turn){.kept = p->kept, .answer_at = d->context.n - p->n_begun, .n_begun = p->n_begun};
-    d->n_turns = turn + 1;
+void ls_conversation_begin(ls_conversation *c, size_t turn, const ls_next_prompt *p) {
+    ls_conversation_commit(c);
+    reach(c, p->kept);
+    c->context.n = p->kept;
+    ls_ids_add(&c->context, p->ids.p, p->ids.n);
+    forget_turns(c, turn);
+    c->turns = ls_realloc(c->turns, (turn + 1) * sizeof *c->turns);
+    ls_turn *t = &c->turns[turn];
+    *t = (ls_turn){.kept = p->kept, .answer_at = c->context.n - p->n_begun, .n_begun = p->n_begun};
+    c->n_turns = turn + 1;
     ls_buf_add(&t->user, p->text.p, p->text.n);
-    while (d->n_places && d->places[d->n_places - 1].tokens > p->kept) d->n_places--;
-    ls_buf_clear(&d->text);
-    ls_buf_add(&d->text, p->whole.p, p->whole.n);
-    if (p->whole.n) add_place(d, t->answer_at);
-    else d->n_places = 0;
-    t->bytes = d->text.n;
-    t->places = d->n_places;
+    while (c->n_places && c->places[c->n_places - 1].tokens > p->kept) c->n_places--;
+    ls_buf_clear(&c->text);
+    ls_buf_add(&c->text, p->whole.p, p->whole.n);
+    if (p->whole.n) add_place(c, t->answer_at);
+    else c->n_places = 0;
+    t->bytes = c->text.n;
+    t->places = c->n_places;
 }
 
-void ls_dialog_go_on(ls_dialog *d) {
-    ls_turn *last = &d->turns[d->n_turns - 1];
+void ls_conversation_go_on(ls_conversation *c) {
+    ls_turn *last = &c->turns[c->n_turns - 1];
     ls_buf_clear(&last->answer);
     last->finish = LS_GOING;
-    d->text.n = last->bytes;
-    d->n_places = last->places;
+    c->text.n = last->bytes;
+    c->n_places = last->places;
 }
 
-void ls_dialog_step(ls_dialog *d, const ls_step *s) {
+void ls_conversation_step(ls_conversation *c, const ls_step *s) {
     const bool ends = s->finish == LS_FINISH_EOS;
-    if (ls_dialog_last(d)->finish) ls_dialog_go_on(d);
-    ls_dialog_commit(d);
-    reach(d, (size_t)s->context_len);
+    if (ls_conversation_last(c)->finish) ls_conversation_go_on(c);
+    ls_conversation_commit(c);
+    reach(c, (size_t)s->context_len);
     for (int i = 0; s->forward && i < s->n_emitted - ends; i++)
-        ls_ids_push(&d->context, s->tree.nodes[s->path[i]].token);
-    if (!s->forward && !ends) d->uncommitted = s->tree.nodes[0].token;
-    d->turns[d->n_turns - 1].n_steps++;
+        ls_ids_push(&c->context, s->tree.nodes[s->path[i]].token);
+    if (!s->forward && !ends) c->uncommitted = s->tree.nodes[0].token;
+    c->turns[c->n_turns - 1].n_steps++;
 }
 
-void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_finish finish) {
+void ls_conversation_end(ls_conversation *c, const ls_vocab *vocab, const ls_buf *text, ls_finish finish) {
     ls_buf spelled = {0}, said = {0}, shown = {0}; // with special tokens; the message; the output as characters
     ls_channels channels = {0};
     ls_detok detok = {0};
-    ls_turn *last = &d->turns[d->n_turns - 1];
+    ls_turn *last = &c->turns[c->n_turns - 1];
     size_t begun = 0;
-    for (size_t i = last->answer_at; i < ls_dialog_tokens(d); i++) {
-        const int32_t id = i < d->context.n ? d->context.p[i] : d->uncommitted;
+    for (size_t i = last->answer_at; i < ls_conversation_tokens(c); i++) {
+        const int32_t id = i < c->context.n ? c->context.p[i] : c->uncommitted;
         size_t len;
         const char *p = ls_vocab_bytes(vocab, id, &len);
         ls_buf_add(&spelled, p, len);
@@ -227,9 +227,9 @@ void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_f
     // whether the template writes channels as the answer has them; it drops those of thinking.
     const bool whole =
         channels.used ? !cut : spelled.n == said.n && (!spelled.n || !memcmp(spelled.p, said.p, spelled.n));
-    if (d->n_places && whole) {
-        ls_buf_add(&d->text, spelled.p, spelled.n);
-        add_place(d, ls_dialog_tokens(d));
+    if (c->n_places && whole) {
+        ls_buf_add(&c->text, spelled.p, spelled.n);
+        add_place(c, ls_conversation_tokens(c));
     }
     ls_buf_free(&spelled);
     ls_buf_free(&shown);
@@ -238,8 +238,8 @@ void ls_dialog_end(ls_dialog *d, const ls_vocab *vocab, const ls_buf *text, ls_f
 ls_code ls_prompt_encode(const ls_model *m, ls_prompt_format format, const char *system, const char *text, size_t n,
                          ls_ids *out, ls_err *err) {
     ls_next_prompt p;
-    const ls_dialog none = {.uncommitted = -1};
-    const ls_code code = ls_dialog_prompt(&none, m, format, system, 0, text, n, &p, err);
+    const ls_conversation none = {.uncommitted = -1};
+    const ls_code code = ls_conversation_prompt(&none, m, format, system, 0, text, n, &p, err);
     if (!code) ls_ids_add(out, p.ids.p, p.ids.n);
     ls_next_prompt_free(&p);
     return code;

@@ -1,4 +1,4 @@
-#include "trace/conversation.h"
+#include "trace/conversation_log.h"
 #include "base/system.h"
 #include "base/file.h"
 #include "base/io.h"
@@ -41,7 +41,7 @@ typedef struct {
     size_t seen; // ids whose bytes were written before it
 } turn_start;
 
-struct ls_conversation {
+struct ls_conversation_log {
     // the caller's
     size_t n_turns;
     ls_trace_writer head; // formats headers and ends
@@ -99,14 +99,14 @@ static int copy_file(int from, int to, uint64_t n) {
 
 // ---- the thread
 
-static void lose(ls_conversation *c, int error) {
+static void lose(ls_conversation_log *c, int error) {
     pthread_mutex_lock(&c->lock);
     if (!c->clearing) c->lost = error;
     pthread_mutex_unlock(&c->lock);
 }
 
 // The file is lost: goes on in memory with what was written.
-static void leave_file(ls_conversation *c, int error) {
+static void leave_file(ls_conversation_log *c, int error) {
     const int fd = in_memory();
     c->at_path = false;
     if (fd >= 0 && !copy_file(c->fd, fd, c->n)) {
@@ -116,7 +116,7 @@ static void leave_file(ls_conversation *c, int error) {
     atomic_store(&c->error, error);
 }
 
-static void flush(ls_conversation *c, bool ends) {
+static void flush(ls_conversation_log *c, bool ends) {
     if (!c->text.n && !(ends && c->open)) return;
     ls_buf_clear(&c->bytes);
     ls_zst_encode(c->zst, c->text.p, c->text.n, ends, &c->bytes);
@@ -132,19 +132,19 @@ static void flush(ls_conversation *c, bool ends) {
     else c->n += c->bytes.n;
 }
 
-static void put(ls_conversation *c, const ls_buf *line) {
+static void put(ls_conversation_log *c, const ls_buf *line) {
     ls_buf_add(&c->text, line->p, line->n);
     if (c->text.n >= BLOCK) flush(c, false);
 }
 
-static void cut_at(ls_conversation *c, uint64_t at) {
+static void cut_at(ls_conversation_log *c, uint64_t at) {
     flush(c, true);
     c->n = at;
     if (ftruncate(c->fd, (off_t)at)) lose(c, errno);
     c->ended_at = 0;
 }
 
-static void cut_turns(ls_conversation *c, size_t turn) {
+static void cut_turns(ls_conversation_log *c, size_t turn) {
     if (turn >= c->n_started) return;
     cut_at(c, c->turns[turn].at);
     ls_seen_cut(&c->w.seen, c->turns[turn].seen);
@@ -152,7 +152,7 @@ static void cut_turns(ls_conversation *c, size_t turn) {
 }
 
 // The file at the path, if there was one, is the caller's to delete; where it was, the disk may be full.
-static void clear(ls_conversation *c) {
+static void clear(ls_conversation_log *c) {
     const int fd = c->at_path ? in_memory() : -1;
     cut_turns(c, 0);
     if (fd >= 0) {
@@ -163,7 +163,7 @@ static void clear(ls_conversation *c) {
     atomic_store(&c->error, 0); // nothing is left that could be incomplete
 }
 
-static void begin_turn(ls_conversation *c, const entry *e) {
+static void begin_turn(ls_conversation_log *c, const entry *e) {
     cut_turns(c, e->turn);
     flush(c, true);
     c->ended_at = 0;
@@ -171,7 +171,7 @@ static void begin_turn(ls_conversation *c, const entry *e) {
     c->turns[c->n_started++] = (turn_start){c->n, c->w.seen.order.n};
 }
 
-static void write_entry(ls_conversation *c, const entry *e) {
+static void write_entry(ls_conversation_log *c, const entry *e) {
     if ((e->kind == STEP || e->kind == END) && c->ended_at) cut_at(c, c->ended_at); // the turn went on
     if (e->kind == CLEAR) clear(c);
     if (e->kind == TURN) begin_turn(c, e);
@@ -199,7 +199,7 @@ static void free_entry(entry *e) {
 }
 
 static void *writer(void *ud) {
-    ls_conversation *c = ud;
+    ls_conversation_log *c = ud;
     pthread_mutex_lock(&c->lock);
     while (c->queue || !c->closing) {
         entry *e = c->queue;
@@ -226,7 +226,7 @@ static void *writer(void *ud) {
 // ---- the caller
 
 // With the lock: waits until at most n entries are queued. False: for so many seconds the thread finished none.
-static bool drain(ls_conversation *c, size_t n, int seconds) {
+static bool drain(ls_conversation_log *c, size_t n, int seconds) {
     while (c->n_queued > n) {
         const size_t before = c->n_queued;
         const struct timespec until = ls_time_after((uint64_t)seconds * 1000000000u);
@@ -238,7 +238,7 @@ static bool drain(ls_conversation *c, size_t n, int seconds) {
 }
 
 // With the lock: what waits in the queue is to be removed with the rest.
-static void forget_queue(ls_conversation *c) {
+static void forget_queue(ls_conversation_log *c) {
     while (c->queue) {
         entry *next = c->queue->next;
         free_entry(c->queue);
@@ -251,7 +251,7 @@ static void forget_queue(ls_conversation *c) {
 }
 
 // If the disk does not respond, the log is lost, and the caller goes on.
-static void hand_over(ls_conversation *c, entry e) {
+static void hand_over(ls_conversation_log *c, entry e) {
     entry *q = ls_malloc(sizeof *q);
     *q = e;
     q->next = NULL;
@@ -270,7 +270,7 @@ static void hand_over(ls_conversation *c, entry e) {
 }
 
 // Everything is in the file, and whole. False: the disk does not respond.
-static bool settle(ls_conversation *c, int seconds) {
+static bool settle(ls_conversation_log *c, int seconds) {
     hand_over(c, (entry){.kind = CLOSE});
     pthread_mutex_lock(&c->lock);
     const bool all = drain(c, 0, seconds);
@@ -278,8 +278,8 @@ static bool settle(ls_conversation *c, int seconds) {
     return all;
 }
 
-ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err *err) {
-    ls_conversation *c = ls_calloc(1, sizeof *c);
+ls_code ls_conversation_log_new(ls_conversation_log **out, const ls_vocab *vocab, ls_err *err) {
+    ls_conversation_log *c = ls_calloc(1, sizeof *c);
     *out = NULL;
     c->fd = in_memory();
     const int error = c->fd < 0 ? errno : 0;
@@ -294,11 +294,11 @@ ls_code ls_conversation_new(ls_conversation **out, const ls_vocab *vocab, ls_err
     c->closing = true;
     ls_fail(err, LS_E_IO, "cannot record the conversation: %s",
             error ? strerror(error) : "the system refuses another thread");
-    ls_conversation_free(c);
+    ls_conversation_log_free(c);
     return LS_E_IO;
 }
 
-void ls_conversation_free(ls_conversation *c) {
+void ls_conversation_log_free(ls_conversation_log *c) {
     if (!c) return;
     const bool runs = !c->closing;
     pthread_mutex_lock(&c->lock);
@@ -322,7 +322,7 @@ void ls_conversation_free(ls_conversation *c) {
     free(c);
 }
 
-size_t ls_conversation_turns(const ls_conversation *c) {
+size_t ls_conversation_log_turns(const ls_conversation_log *c) {
     return c->n_turns;
 }
 
@@ -334,7 +334,7 @@ static ls_buf line_of(const char *p, size_t n, const char *newline) {
 }
 
 // line: with its newline; taken.
-static void begin(ls_conversation *c, size_t turn, ls_buf line, const ls_ids *prompt) {
+static void begin(ls_conversation_log *c, size_t turn, ls_buf line, const ls_ids *prompt) {
     entry e = {.kind = TURN, .turn = turn, .line = line};
     ls_ids_add(&e.ids, prompt->p, prompt->n);
     c->n_turns = turn + 1;
@@ -342,7 +342,7 @@ static void begin(ls_conversation *c, size_t turn, ls_buf line, const ls_ids *pr
 }
 
 static void on_begin(void *ud, const ls_runner *run, double prefill_ms) {
-    ls_conversation *c = ud;
+    ls_conversation_log *c = ud;
     ls_trace_header h;
     ls_trace_describe(&h, run, prefill_ms);
     if (h.turn == 0) c->head.first = 0;
@@ -356,16 +356,16 @@ static void on_step(void *ud, const ls_step *step) {
 }
 
 static void on_end(void *ud, uint32_t turn, ls_finish reason, const ls_stats *totals) {
-    ls_conversation *c = ud;
+    ls_conversation_log *c = ud;
     ls_trace_write_end(&c->head, turn, reason, totals);
     hand_over(c, (entry){.kind = END, .line = line_of(c->head.line.p, c->head.line.n, "")});
 }
 
-ls_run_sink ls_conversation_sink(ls_conversation *c) {
+ls_run_sink ls_conversation_log_sink(ls_conversation_log *c) {
     return (ls_run_sink){on_begin, on_step, on_end, c};
 }
 
-void ls_conversation_copy(ls_conversation *c, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn) {
+void ls_conversation_log_copy(ls_conversation_log *c, const ls_trace_reader *r, ls_trace_line kind, uint32_t turn) {
     const ls_trace_header *h = ls_trace_read_header(r);
     size_t n;
     const char *line = ls_trace_read_text(r, &n);
@@ -385,7 +385,7 @@ static ls_code not_kept(int error, ls_err *err) {
     return ls_fail(err, LS_E_IO, "%s", ls_write_reason(error));
 }
 
-static void set_path(ls_conversation *c, char *path) {
+static void set_path(ls_conversation_log *c, char *path) {
     pthread_mutex_lock(&c->lock);
     char *before = c->path;
     c->path = path;
@@ -393,7 +393,7 @@ static void set_path(ls_conversation *c, char *path) {
     free(before);
 }
 
-ls_code ls_conversation_autosave(ls_conversation *c, const char *path, ls_err *err) {
+ls_code ls_conversation_log_autosave(ls_conversation_log *c, const char *path, ls_err *err) {
     if (c->path) return LS_OK;
     const bool all = settle(c, STUCK_S);
     if (!all || c->lost) return not_kept(all ? c->lost : STUCK, err);
@@ -411,19 +411,19 @@ ls_code ls_conversation_autosave(ls_conversation *c, const char *path, ls_err *e
     return LS_OK;
 }
 
-static void forget_path(ls_conversation *c) {
+static void forget_path(ls_conversation_log *c) {
     if (c->path) unlink(c->path);
     set_path(c, NULL);
 }
 
-void ls_conversation_clear(ls_conversation *c) {
+void ls_conversation_log_clear(ls_conversation_log *c) {
     hand_over(c, (entry){.kind = CLEAR});
     forget_path(c);
     c->n_turns = 0;
     c->told_lost = false;
 }
 
-bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err) {
+bool ls_conversation_log_failed(ls_conversation_log *c, bool last, ls_err *err) {
     if (last) settle(c, SHORT_S);
     const int error = atomic_load(&c->error);
     if (!error || !c->path) return false;
@@ -433,7 +433,7 @@ bool ls_conversation_failed(ls_conversation *c, bool last, ls_err *err) {
     return true;
 }
 
-bool ls_conversation_lost(ls_conversation *c, ls_err *err) {
+bool ls_conversation_log_lost(ls_conversation_log *c, ls_err *err) {
     const int error = atomic_load(&c->lost);
     if (!error || c->told_lost) return false;
     not_kept(error, err);
@@ -442,7 +442,7 @@ bool ls_conversation_lost(ls_conversation *c, ls_err *err) {
 }
 
 // Another descriptor of the whole file.
-static ls_code open_again(ls_conversation *c, int *fd, ls_err *err) {
+static ls_code open_again(ls_conversation_log *c, int *fd, ls_err *err) {
     const int error = settle(c, STUCK_S) ? atomic_load(&c->lost) : STUCK;
     *fd = error ? -1 : fcntl(c->fd, F_DUPFD_CLOEXEC, 0);
     if (*fd >= 0 && !lseek(*fd, 0, SEEK_SET)) return LS_OK;
@@ -450,20 +450,20 @@ static ls_code open_again(ls_conversation *c, int *fd, ls_err *err) {
     return ls_err_prefix(err, "the recorded conversation cannot be read");
 }
 
-static ls_code lines_of(ls_conversation *c, const char *name, ls_lines **out, ls_err *err) {
+static ls_code lines_of(ls_conversation_log *c, const char *name, ls_lines **out, ls_err *err) {
     int fd;
     const ls_code code = open_again(c, &fd, err);
     return code ? code : ls_lines_of(out, fd, name, err);
 }
 
-ls_code ls_conversation_read(ls_conversation *c, const char *name, ls_trace_reader **out, ls_err *err) {
+ls_code ls_conversation_log_read(ls_conversation_log *c, const char *name, ls_trace_reader **out, ls_err *err) {
     ls_lines *lines;
     const ls_code code = lines_of(c, name, &lines, err);
     if (!code) *out = ls_trace_read_of(lines);
     return code;
 }
 
-static ls_code write_plain(ls_conversation *c, FILE *f, ls_err *err) {
+static ls_code write_plain(ls_conversation_log *c, FILE *f, ls_err *err) {
     ls_lines *lines;
     ls_line line;
     ls_code code = lines_of(c, "the conversation", &lines, err);
@@ -476,7 +476,7 @@ static ls_code write_plain(ls_conversation *c, FILE *f, ls_err *err) {
     return code;
 }
 
-static ls_code write_packed(ls_conversation *c, FILE *f, ls_err *err) {
+static ls_code write_packed(ls_conversation_log *c, FILE *f, ls_err *err) {
     char block[16384];
     ssize_t n;
     int fd;
@@ -498,7 +498,7 @@ static ls_code open_fifo(const char *path, int *fd, ls_err *err) {
     return ls_fail(err, LS_E_IO, "cannot write %s: no program reads this pipe; save into a file", path);
 }
 
-ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) {
+ls_code ls_conversation_log_save(ls_conversation_log *c, const char *path, ls_err *err) {
     int fifo;
     ls_atomic_file r;
     if (!c->n_turns) return ls_fail(err, LS_E_RANGE, "there is no conversation to save yet");
@@ -511,7 +511,7 @@ ls_code ls_conversation_save(ls_conversation *c, const char *path, ls_err *err) 
     return code ? code : closed;
 }
 
-bool ls_conversation_rescue(ls_conversation *c, const char *path, char *where, size_t size) {
+bool ls_conversation_log_rescue(ls_conversation_log *c, const char *path, char *where, size_t size) {
     const uint64_t until = ls_now_ns() + RESCUE_NS;
     bool locked = false;
     // The thread that ran out of memory may be the writer, or may hold the lock: what it has written is good.

@@ -140,8 +140,7 @@ static ls_code simulate_all(tuning *t, ls_err *err) {
         }
         const ls_sizing_rule *r;
         for (int k = 0; (r = ls_sizing_rule_at(k)) && !code; k++) {
-            if (!r->cut || (r->by_rows_alone && !t->k.model.engine->n_mixtures))
-                continue; // as the paper's rows, as auto
+            if (!r->cut || r->by_rows_alone) continue; // as the paper's rows; as auto: a simulation wakes no experts
             char *sizing = ls_format("/%s", r->is.name);
             code = simulate_sized(t, word, sizing, err);
             free(sizing);

@@ -333,9 +333,9 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
         ls_buf_free(&first);
     } else {
         s->drafting.before = first;
-        ls_buf_free(&before);
-        if (!next && !ls_drafting_restore(&s->drafting, &now)) // it is too large to be copied: learns the text anew
+        if (!ls_drafting_restore(&s->drafting, next ? &before : &now) && !next) // too large to be copied
             ls_drafting_observe(&s->drafting, d->context.p, d->context.n, true);
+        ls_buf_free(&before);
     }
     ls_buf_free(&now);
     ls_ids_free(&ids);

@@ -76,7 +76,7 @@ void ls_session_snapshot(ls_session *s, ls_buf *out);
 bool ls_session_restore(ls_session *s, const ls_buf *from);
 
 // Borrowed until the next call.
-const ls_conversation *ls_session_conversation(const ls_session *s); // the conversation
+const ls_conversation *ls_session_conversation(const ls_session *s);
 const ls_ids *ls_session_output(const ls_session *s); // emitted tokens of this turn, end of sequence included
 // Text of this turn's output so far: no special tokens, cut before a stop string; complete characters only
 // until the turn has finished.

@@ -523,7 +523,7 @@ bool ls_conversation_log_rescue(ls_conversation_log *c, const char *path, char *
         usleep(1000);
     }
     if (!locked) locked = !pthread_mutex_trylock(&c->lock);
-    const char *at = c->lost ? NULL : c->path ? c->path : path;
+    const char *at = c->lost || c->clearing ? NULL : c->path ? c->path : path;
     const int fd = at && !c->path ? open(at, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600) : -1;
     const bool ok = at && (c->path || (fd >= 0 && !copy_file(c->fd, fd, c->n)));
     if (fd >= 0) close(fd);

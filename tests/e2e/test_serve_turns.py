@@ -83,7 +83,7 @@ class Turns(unittest.TestCase):
 
     def test_a_client_that_leaves_ends_its_own_request_only(self):
         body = chat("Count to twenty.", max_tokens=300)
-        with Server("--parallel", "2", "--fresh", "--method", "plain", model="script:10") as s:
+        with Server("--parallel", "2", "--fresh", model="script:25") as s:
             alone = s.good(CHAT, {**body, "return_token_ids": True})["logitspec"]
             t, seen = start(s, body)
             c = s.connect()

@@ -136,11 +136,12 @@ class Screen:
         subprocess.run(self.tmux + ["kill-server"], capture_output=True, check=False)
 
     def keys(self, *names):
-        """Each key, Escape with a pause behind it: else it and the next key are one, as with Alt (within 100 ms)."""
+        """Each key, Escape with a pause behind it: else it and the next key are one, as with Alt (within 100 ms, or on a busy
+        machine until the program reads)."""
         for name, group in itertools.groupby(names, lambda n: n == "Escape"):
             for part in [[n] for n in group] if name else [list(group)]:
                 subprocess.run(self.tmux + ["send-keys", "-t", "s", *part], check=True)
-                time.sleep(0.3 if name else 0)
+                time.sleep(0.8 if name else 0)
 
     def send(self, data):
         """Bytes, just as they are."""

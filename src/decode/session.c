@@ -313,8 +313,9 @@ ls_code ls_session_begin_at(ls_session *s, size_t turn, const ls_next_prompt *p,
         return ls_fail(err, LS_E_RANGE, "there is no such turn");
     ls_code code = has_room(s, turn, p->kept, p->ids.n, err);
     if (code) return code;
-    ls_ids ids = {0};                                           // of the conversation with this prompt
-    ls_buf first = s->drafting.before, before = {0}, now = {0}; // what was learnt before turns, and until now
+    ls_ids ids = {0}; // of the conversation with this prompt
+    // what the drafter had learnt before the last turn, has before this one, and has now, if this one takes some of it
+    ls_buf first = s->drafting.before, before = {0}, now = {0};
     lst_row last;
     s->drafting.before = (ls_buf){0};
     if (!next) ls_drafting_snapshot(&s->drafting, &now);

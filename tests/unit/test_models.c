@@ -356,13 +356,29 @@ static void measured_costs_know_experts(void **state) {
     free(remove);
 }
 
+// Logits are near the reference's, at most `most` of the largest away, and speculative decoding equals plain decoding.
+// Returns how far they are away.
+static double check_engine(ls_engine *b, const char *path, const json_t *v, double most) {
+    enum { TOKENS = 6 };
+    ls_ids prompt = ids_of(json_object_get(v, "prompt"));
+    double largest;
+    const double error =
+        row_error(b, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"), &largest, NULL) / largest;
+    if (!(error <= most))
+        fail_msg("%s, %s on %s, %s: logits differ by %g of the largest", path, b->dtype, b->device, b->kernel, error);
+    ls_ids plain = decode_some(b, &prompt, "plain", 1, TOKENS, 0),
+           spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, 0);
+    check_text(path, &spec, &plain);
+    ls_ids_free(&plain), ls_ids_free(&spec), ls_ids_free(&prompt);
+    return error;
+}
+
 // Every family in every format in memory and on every device: logits are as near to the reference as that format's
 // steps, and speculative decoding equals plain decoding. The emulated GPU is slow: there each family takes one format,
 // and all of them if LOGITSPEC_TEST_WHOLE is set.
 static void each_family_in_each_format(void **state) {
     (void)state;
     need();
-    enum { TOKENS = 6 };
     static const struct {
         const char *kept;
         double most; // of the largest logit
@@ -375,27 +391,16 @@ static void each_family_in_each_format(void **state) {
     int turn = 0;
     tiny_use_gpu();
     json_object_foreach(vectors, name, v) {
-        ls_ids prompt = ids_of(json_object_get(v, "prompt"));
         char *path = tiny_path(name, false);
         for (int gpu = 0; gpu < 2; gpu++)
             for (int i = 0; i < N; i++) {
                 if (gpu && !whole && i != turn % N) continue;
                 ls_engine *b = open_on(gpu ? "cuda" : "cpu", path, formats[i].kept, "auto");
-                double largest, error = row_error(b, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"),
-                                                  &largest, NULL);
-                if (!(error <= formats[i].most * largest))
-                    fail_msg("%s in %s on %s: logits differ by %g of %g", name, formats[i].kept, b->device, error,
-                             largest);
-                worst[gpu][i] = fmax(worst[gpu][i], error / largest);
-                ls_ids plain = decode_some(b, &prompt, "plain", 1, TOKENS, 0),
-                       spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, 0);
-                check_text(path, &spec, &plain);
-                ls_ids_free(&plain), ls_ids_free(&spec);
+                worst[gpu][i] = fmax(worst[gpu][i], check_engine(b, path, v, formats[i].most));
                 b->close(b);
             }
         turn++;
         free(path);
-        ls_ids_free(&prompt);
     }
     for (int i = 0; i < N; i++)
         print_message("%s: logits differ by at most %.3f of the largest on the CPU, %.3f on a GPU\n", formats[i].kept,
@@ -408,7 +413,6 @@ static void each_family_in_each_format(void **state) {
 static void each_arithmetic_on_each_level(void **state) {
     (void)state;
     need();
-    enum { TOKENS = 4 };
     static const struct {
         const char *kept, *dtype;
         double most; // of the largest logit
@@ -423,26 +427,15 @@ static void each_arithmetic_on_each_level(void **state) {
         double worst = 0;
         setenv("LOGITSPEC_CPU", level, 1);
         json_object_foreach(vectors, name, v) {
-            ls_ids prompt = ids_of(json_object_get(v, "prompt"));
             char *path = tiny_path(name, false);
             for (int i = 0; i < N; i++) {
                 if (!whole && i != turn % N) continue;
                 ls_engine *b = open_engine(path, ways[i].kept, ways[i].dtype);
-                double largest, error = row_error(b, &prompt, 60, json_object_get(json_object_get(v, "rows"), "59"),
-                                                  &largest, NULL);
-                if (!(error <= ways[i].most * largest))
-                    fail_msg("%s in %s, %s, at level %s: logits differ by %g of %g", name, ways[i].kept, ways[i].dtype,
-                             level, error, largest);
-                worst = fmax(worst, error / largest);
-                ls_ids plain = decode_some(b, &prompt, "plain", 1, TOKENS, 0),
-                       spec = decode_some(b, &prompt, "logitspec", 16, TOKENS, 0);
-                check_text(path, &spec, &plain);
-                ls_ids_free(&plain), ls_ids_free(&spec);
+                worst = fmax(worst, check_engine(b, path, v, ways[i].most));
                 b->close(b);
             }
             turn++;
             free(path);
-            ls_ids_free(&prompt);
         }
         print_message("level %s: logits differ by at most %.3f of the largest\n", level, worst);
         unsetenv("LOGITSPEC_CPU");

@@ -558,7 +558,7 @@ static bool refuses_later(void *ud, const char *stage, double fraction) {
 }
 
 // Neither an edit nor a next turn changes what the drafter has learnt if it was interrupted, also in the middle.
-static void an_edit_that_fails_is_forgotten_by_the_drafter(void **state) {
+static void a_prompt_that_fails_is_forgotten_by_the_drafter(void **state) {
     (void)state;
     static const char *const said[] = {"One fish, two", "def fib(n):\n", "One fish, two"};
     int32_t words[205];
@@ -1108,7 +1108,7 @@ int main(void) {
         cmocka_unit_test(a_second_turn_continues_the_first),
         cmocka_unit_test(turns_can_be_taken_back),
         cmocka_unit_test(an_answer_that_is_repeated_is_drafted_as_before),
-        cmocka_unit_test(an_edit_that_fails_is_forgotten_by_the_drafter),
+        cmocka_unit_test(a_prompt_that_fails_is_forgotten_by_the_drafter),
         cmocka_unit_test(an_answer_begins_with_few_forwards),
         cmocka_unit_test(costs_are_kept_for_the_next_run),
         cmocka_unit_test(a_slow_engine_is_measured_briefly),
